@@ -20,7 +20,6 @@ from privet.adjacency import AddRemove
 from privet.curator.principals import Role
 from privet.curator.refusals import CuratorUnavailable
 from privet.curator.selftest import run_selftest
-from privet.curator.selftest.dying import InjectedFault, LineFault
 from privet.curator.selftest.judging import SeenAnswer, judge_round
 from privet.curator.selftest.toys import ADJACENCY, DATASET, FINGERPRINT, DrawingWorker, NumberPlanner
 from privet.curator.service import AnswerStatus
@@ -412,38 +411,6 @@ def test_a_curator_that_is_killed_gives_nothing_that_is_not_charged(tmp_path):
     assert report.answers > 0
     assert report.is_sound, report.to_json()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_an_error_at_every_line_is_charged_or_says_that_nothing_was_spent(place):
-    """Each line of the curator's code on the way raises once; what is said then must be true, and one sentence."""
-    line, spent_nothing, charged = 0, 0, 0
-    while True:
-        line += 1
-        key = f"line {line}"
-        try:
-            with LineFault(line, kill=False) as fault:
-                record = place.ask(10**6 + 2 * line + 1, key)
-        except (CuratorUnavailable, InjectedFault):
-            assert place.curator.history(place.ann, limit=1)[0].question["number"] != 10**6 + 2 * line + 1, (
-                line
-            )
-            spent_nothing += 1
-            continue
-        if fault.lines < line:
-            break
-        charged += 1
-        again = place.ask(10**6 + 2 * line + 1, key)
-        assert again.status in (record.status, AnswerStatus.ANSWERED), line
-        if record.status is AnswerStatus.ANSWERED:
-            assert again == record, line
-    assert line > 300
-    assert spent_nothing > 100
-    assert charged > 100
-    place.heads.close()
-    counts, problems = judge_round(place.database, place.heads._path, place.draws, [], caps={})
-    assert problems == ()
-    assert counts.is_sound
 
 
 def test_the_harness_refuses_to_do_nothing(tmp_path):

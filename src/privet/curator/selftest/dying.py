@@ -1,5 +1,6 @@
 """SIGKILL, or an error, at one chosen line of the curator's own code: every statement is a place to die."""
 
+import linecache
 import os
 import signal
 import sys
@@ -8,6 +9,7 @@ from typing import Any, final
 
 __all__ = ["InjectedFault", "LineFault"]
 
+_RAISES = "/privet/curator/storage/"
 _PLACES = ("/privet/curator/storage/", "/privet/durable_files", "/privet/curator/selftest/sockets")
 
 
@@ -16,15 +18,25 @@ class InjectedFault(Exception):
     """An error that a line was made to raise."""
 
 
+def _can_raise(frame: FrameType) -> bool:
+    if _RAISES not in frame.f_code.co_filename:
+        return False  # a lock that is taken there is given back by the end of the process alone
+    text = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return not text.startswith(("with ", "finally:", "try:", ")"))
+
+
 @final
 class LineFault:
     """Counts the lines that this thread runs from now on, and dies at one of them, or raises there.
 
-    Without a line it only counts. Other threads go on untouched until the process dies.
+    An error waits for the next line that is no ``with``: Python reports the end of such a block as a line,
+    and an error there would skip the exit of the block, which no real error does. Without a line it only
+    counts. Other threads go on untouched until the process dies.
     """
 
     def __init__(self, line: int | None, *, kill: bool = True) -> None:
         self.lines = 0
+        self.is_raised = False
         self._line = line
         self._kill = kill
 
@@ -42,11 +54,17 @@ class LineFault:
         return self._count
 
     def _count(self, frame: FrameType, event: str, argument: Any) -> Any:  # noqa: ANN401
-        del frame, argument
+        del argument
         if event == "line":
             self.lines += 1
-            if self.lines == self._line:
-                if self._kill:
-                    os.kill(os.getpid(), signal.SIGKILL)
+            if self.lines == self._line and self._kill:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if (
+                self._line is not None
+                and self.lines >= self._line
+                and not self.is_raised
+                and _can_raise(frame)
+            ):
+                self.is_raised = True
                 raise InjectedFault
         return self._count

@@ -93,6 +93,13 @@ class PostgresServer:
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(children), signal.SIGKILL)
 
+    def revive(self) -> None:
+        """Start it again if it gave up: it does if the process that recovers is killed too."""
+        try:
+            self.wait_until_ready()
+        except OSError:
+            self.start()
+
     def kill_all(self) -> None:
         """SIGKILL every process of it, as a power cut would."""
         assert self._process is not None

@@ -98,6 +98,7 @@ class ScratchServer(ScratchDatabase):
     def kill(self, chance: Random) -> bool:
         if chance.random() < 0.7:
             self._server.kill_one(chance)
+            self._server.revive()
         else:
             self._server.kill_all()
             self._server.start()

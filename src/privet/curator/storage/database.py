@@ -214,7 +214,7 @@ class Database:
                     self._commit_if_last()
             while batch is not None and not batch.done.wait(_PASSED_ON):
                 with self._take_turn():  # whoever was to commit is gone
-                    self._commit_if_last()
+                    self._commit_if_last(force=True)
             if batch is None or not batch.is_committed:
                 raise CommitUnknown
         except Exception as failed:
@@ -226,17 +226,20 @@ class Database:
 
     @contextmanager
     def _take_turn(self) -> Iterator[None]:
-        with self._count:
-            self._waiting += 1
+        is_waiting = False
         try:
-            self._turn.acquire()
-        finally:
             with self._count:
-                self._waiting -= 1
-        try:
-            yield
+                self._waiting += 1
+                is_waiting = True
+            with self._turn:
+                with self._count:
+                    self._waiting -= 1
+                    is_waiting = False
+                yield
         finally:
-            self._turn.release()
+            if is_waiting:
+                with self._count:
+                    self._waiting -= 1
 
     def _open_batch(self) -> _Batch:
         if self._batch is None:
@@ -246,16 +249,18 @@ class Database:
                     connection.begin()
                 else:
                     _require_flushes(*connection.exec_driver_sql(_SETTINGS).one())
+                self._batch = _Batch(connection)
             except BaseException:
-                connection.close()
+                connection.close()  # else it keeps the lock of the database
                 raise
-            self._batch = _Batch(connection)
         return self._batch
 
-    def _commit_if_last(self) -> None:
+    def _commit_if_last(self, *, force: bool = False) -> None:
         """Commit, unless somebody waits who will. Called with the turn; raises nothing of the database."""
         batch = self._batch
-        if batch is None or (self._waiting > 0 and batch.members < _MOST_MEMBERS and not batch.is_broken):
+        if batch is None:
+            return
+        if self._waiting > 0 and batch.members < _MOST_MEMBERS and not batch.is_broken and not force:
             return
         try:
             self._batch = None
