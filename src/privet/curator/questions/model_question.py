@@ -16,7 +16,7 @@ from privet.arguments import format_value
 from privet.curator.questions.conditions import normalize_condition, read_condition
 from privet.curator.questions.fields import Fields
 from privet.curator.questions.metadata import ColumnMetadata, DatasetMetadata
-from privet.curator.questions.question import VERSION, check_header, read_price
+from privet.curator.questions.question import check_header, read_price, write_frame
 from privet.errors import InvalidArgument
 from privet.events import Event
 from privet.learning import LinearSVC, LogisticRegression, Ridge
@@ -92,11 +92,8 @@ class ModelQuestion:
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON, readable as a question again."""
-        plain: dict[str, Any] = {
-            "version": VERSION,
-            "dataset": self.dataset.name,
-            "unit": self.dataset.unit,
-            "adjacency": self.dataset.adjacency.relation,
+        return {
+            **write_frame(self.dataset, self.where, self.joins),
             "model": {
                 "estimator": self.estimator,
                 "features": [column.name for column in self.features],
@@ -106,11 +103,6 @@ class ModelQuestion:
             "epsilon": self.epsilon,
             "delta": self.delta,
         }
-        if self.where is not None:
-            plain["where"] = self.where.to_plain()
-        if self.joins:
-            plain["join"] = list(self.joins)
-        return plain
 
 
 def read_model_question(question: object, dataset: DatasetMetadata) -> ModelQuestion:

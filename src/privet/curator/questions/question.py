@@ -32,6 +32,7 @@ __all__ = [
     "check_size",
     "read_price",
     "read_question",
+    "write_frame",
 ]
 
 VERSION = 1
@@ -112,20 +113,13 @@ class TableQuestion:
     def to_plain(self) -> dict[str, Any]:
         """As JSON, readable as a question again. Labels are left out."""
         plain: dict[str, Any] = {
-            "version": VERSION,
-            "dataset": self.dataset.name,
-            "unit": self.dataset.unit,
-            "adjacency": self.dataset.adjacency.relation,
+            **write_frame(self.dataset, self.where, self.joins),
             "statistics": [_write(asked) for asked in self.statistics],
             "contribution": {"rows": self.contribution.rows, "groups": self.contribution.groups},
             "delta": self.delta,
         }
         if self.epsilon is not None:
             plain["epsilon"] = self.epsilon
-        if self.where is not None:
-            plain["where"] = self.where.to_plain()
-        if self.joins:
-            plain["join"] = list(self.joins)
         return plain
 
 
@@ -178,6 +172,23 @@ def check_header(given: Fields, dataset: DatasetMetadata) -> None:
                 f"The question is for the {name} {format_value(given.raw(name))}, and the dataset's is "
                 f"{format_value(value)}. Leave '{name}' out."
             )
+
+
+def write_frame(
+    dataset: DatasetMetadata, where: RowCondition | None, joins: tuple[str, ...]
+) -> dict[str, Any]:
+    """What every canonical question begins with: whom it is about, and which rows."""
+    plain: dict[str, Any] = {
+        "version": VERSION,
+        "dataset": dataset.name,
+        "unit": dataset.unit,
+        "adjacency": dataset.adjacency.relation,
+    }
+    if where is not None:
+        plain["where"] = where.to_plain()
+    if joins:
+        plain["join"] = list(joins)
+    return plain
 
 
 def check_size(question: object) -> None:

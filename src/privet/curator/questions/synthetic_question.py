@@ -16,7 +16,7 @@ from privet.curator.questions.conditions import normalize_condition, read_condit
 from privet.curator.questions.fields import Fields
 from privet.curator.questions.metadata import ColumnMetadata, DatasetMetadata
 from privet.curator.questions.model_question import check_row_access
-from privet.curator.questions.question import VERSION, check_header, read_price
+from privet.curator.questions.question import check_header, read_price, write_frame
 from privet.errors import InvalidArgument
 from privet.events import Event
 from privet.releasing import RowCondition
@@ -66,20 +66,12 @@ class SyntheticQuestion:
 
     def to_plain(self) -> dict[str, Any]:
         """As JSON, readable as a question again."""
-        plain: dict[str, Any] = {
-            "version": VERSION,
-            "dataset": self.dataset.name,
-            "unit": self.dataset.unit,
-            "adjacency": self.dataset.adjacency.relation,
+        return {
+            **write_frame(self.dataset, self.where, self.joins),
             "synthetic": {"columns": [column.name for column in self.columns], "bins": self.bins},
             "epsilon": self.epsilon,
             "delta": self.delta,
         }
-        if self.where is not None:
-            plain["where"] = self.where.to_plain()
-        if self.joins:
-            plain["join"] = list(self.joins)
-        return plain
 
     def _column(self, column: ColumnMetadata) -> Column:
         if column.keys is not None:
