@@ -2,6 +2,9 @@
 
 from _pytest.doctest import DoctestItem
 
+# Alembic runs these, with a context that is not there otherwise.
+collect_ignore_glob = ["src/privet/curator/*/migrations/*"]
+
 
 def pytest_collection_modifyitems(items: list) -> None:
     """Leave out the wrappers that ``privet.public_calls`` puts into a package."""

@@ -193,15 +193,18 @@ PAGES = {
 }
 
 
-def test_every_page_fits_a_phone_and_follows_the_theme(browser, site):
+LOOKS = (("light", 1200), ("dark", 390), ("light", 320))
+
+
+def check_pages(browser, site, pages, looks):
     question = {"version": 1, "statistics": [{"kind": "histogram", "column": "ward"}], "epsilon": 0.1}
     record = site.service.ask(memory.ANN, "visits", question, idempotency_key="a" * 8)
     site.parts.requests.add(memory.ANN, "visits", epsilon=2.0, reason="w" * 300)
-    for who, paths in PAGES.items():
+    for who, paths in pages.items():
         browser.delete_all_cookies()
         log_in(browser, site, who)
         for path in (*paths, f"/records/{record.id}"):
-            for theme, width in (("light", 1200), ("dark", 390), ("light", 320)):
+            for theme, width in looks:
                 look(browser, theme)
                 screen(browser, width)
                 browser.get(site.site + path)
@@ -212,6 +215,15 @@ def test_every_page_fits_a_phone_and_follows_the_theme(browser, site):
                 brightness = sum(int(part) for part in ground[4:-1].split(",")) / 3
                 assert (brightness > 240) == (theme == "light"), (path, ground)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_pages_fit_a_phone_and_follow_the_theme(browser, site):
+    check_pages(browser, site, {who: paths[1:2] for who, paths in PAGES.items()}, LOOKS[1:2])
+
+
+@pytest.mark.slow
+def test_every_page_fits_every_screen_in_both_themes(browser, site):
+    check_pages(browser, site, PAGES, LOOKS)
 
 
 def test_a_keyboard_is_enough(browser, site):

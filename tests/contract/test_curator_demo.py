@@ -75,9 +75,9 @@ class Demo:
         return self.process.wait(30)
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    running = Demo(tmp_path_factory.mktemp("demo"))
+@pytest.fixture
+def demo(tmp_path):
+    running = Demo(tmp_path / "demo")
     yield running
     if running.process.poll() is None:
         running.stop()
@@ -95,7 +95,7 @@ def log_in(demo, name):
     return http
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def client(demo):
     with closing(log_in(demo, "ann")) as http:
         page = http.post(
@@ -106,7 +106,7 @@ def client(demo):
         yield made
 
 
-def test_a_newcomer_has_an_answer_within_three_minutes(demo):
+def check_that_a_newcomer_has_an_answer_within_three_minutes(demo):
     assert f"http://127.0.0.1:{demo.port}" in demo.said
     assert all(password in demo.said for password in demo.passwords.values())
     with closing(log_in(demo, "ann")) as http:
@@ -131,7 +131,7 @@ def test_a_newcomer_has_an_answer_within_three_minutes(demo):
     assert time.monotonic() - demo.began < NEWCOMER
 
 
-def test_the_client_asks_the_same_curator_in_sql_too(client):
+def check_that_the_client_asks_the_same_curator_in_sql_too(client):
     count = client.ask(COUNT)
     assert count.status == "answered"
     assert 10_000 < count["count"].value < 100_000
@@ -140,7 +140,7 @@ def test_the_client_asks_the_same_curator_in_sql_too(client):
     assert same["visits"].value == count["count"].value
 
 
-def test_one_dies_and_the_other_goes_on(demo, client):
+def check_that_one_dies_and_the_other_goes_on(demo, client):
     before = client.datasets()[0].remaining
     dead = demo.kill("privet.curator.worker")
     asked = client.ask(COUNT | {"epsilon": 0.11})
@@ -154,13 +154,13 @@ def test_one_dies_and_the_other_goes_on(demo, client):
     assert client.datasets()[0].remaining == pytest.approx(before - 0.23, abs=1e-6)
 
 
-def test_the_cap_holds(client):
+def check_that_the_cap_holds(client):
     with pytest.raises(BudgetExceeded):
         for step in range(4):
             client.ask(COUNT | {"epsilon": 0.9 - step / 100})
 
 
-def test_auditors_verify_and_export(demo, capsys, tmp_path):
+def check_that_auditors_verify_and_export(demo, capsys, tmp_path):
     steward = str(demo.folder / "steward.toml")
     assert main(["curator", "verify", steward, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -177,8 +177,9 @@ def test_auditors_verify_and_export(demo, capsys, tmp_path):
         assert "The chain and all spends agree" in verified.text
 
 
-def test_a_new_analyst_gets_a_key_and_a_grant(demo, capsys):
+def check_that_a_new_analyst_gets_a_key_and_a_grant(demo, capsys):
     steward = str(demo.folder / "steward.toml")
+    capsys.readouterr()
     assert main(["curator", "add-analyst", steward, "eve", "--group", "guests", "--key", "--json"]) == 0
     made = json.loads(capsys.readouterr().out)
     with Client(demo.address, key=made["key"]) as client:
@@ -194,7 +195,7 @@ def test_a_new_analyst_gets_a_key_and_a_grant(demo, capsys):
     assert main(["curator", "grant", steward, "nobody", "visits"]) == 2
 
 
-def test_nothing_of_the_data_is_outside_of_its_folder(demo):
+def check_that_nothing_of_the_data_is_outside_of_its_folder(demo):
     """The gateway's files have no patient of the data, and only their owner may read them."""
     import polars as pl
 
@@ -205,7 +206,19 @@ def test_nothing_of_the_data_is_outside_of_its_folder(demo):
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_it_ends_with_ctrl_c_and_leaves_nobody_behind(demo):
+def check_that_it_ends_with_ctrl_c_and_leaves_nobody_behind(demo):
     assert demo.stop() == 0
     assert demo.children("privet.curator.worker") == []
     assert demo.children("privet.curator.serving") == []
+
+
+def test_the_demonstration(demo, client, capsys, tmp_path):
+    """One test, because each step goes on from the one before, and a demonstration takes seconds to start."""
+    check_that_a_newcomer_has_an_answer_within_three_minutes(demo)
+    check_that_the_client_asks_the_same_curator_in_sql_too(client)
+    check_that_one_dies_and_the_other_goes_on(demo, client)
+    check_that_the_cap_holds(client)
+    check_that_auditors_verify_and_export(demo, capsys, tmp_path)
+    check_that_a_new_analyst_gets_a_key_and_a_grant(demo, capsys)
+    check_that_nothing_of_the_data_is_outside_of_its_folder(demo)
+    check_that_it_ends_with_ctrl_c_and_leaves_nobody_behind(demo)

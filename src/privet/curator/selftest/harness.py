@@ -28,6 +28,7 @@ from typing import Any, final
 from sqlalchemy import select
 
 from privet.curator.principals import Principal
+from privet.curator.refusals import CuratorUnavailable
 from privet.curator.selftest.analysts import Analysts
 from privet.curator.selftest.judging import RoundCounts, judge_round
 from privet.curator.selftest.nursery import Nursery
@@ -357,7 +358,6 @@ class _Round:
         )
 
     def _open_database(self) -> Any:  # noqa: ANN401
-        from privet.curator.refusals import CuratorUnavailable
         from privet.curator.storage.database_curator import open_database
 
         for _ in range(_ATTEMPTS):
