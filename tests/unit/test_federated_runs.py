@@ -397,6 +397,25 @@ def test_a_node_that_claims_the_number_of_another_does_not_count_twice():
     assert result.history[0].dropped == (1, 2, 3)
 
 
+def test_a_node_that_fails_when_it_is_asked_for_its_number_is_asked_again():
+    failures = []
+
+    def change(message):
+        if is_training(message) or len(failures) >= 4:
+            return [message]
+        failures.append(message)
+        failed = Message(Error(code=3, reason="busy"), reply_to=message)
+        failed.metadata.__dict__.update(message.metadata.__dict__)
+        return [failed]
+
+    assert run_faulty(change, wait=5.0)[0].history[0].contributors == 4
+
+
+def test_a_run_without_any_client_says_so():
+    with pytest.raises(InvalidArgument, match="none was after 0.01 s"):
+        run_faulty(lambda message: [], wait=0.01)
+
+
 def test_a_client_whose_data_fail_is_dropped():
     clients = make_clients(3)
     clients[1] = (clients[1][0][:0], clients[1][1][:0])
