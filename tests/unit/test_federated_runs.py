@@ -29,6 +29,7 @@ from privet.federated import (
     PlainSum,
     ServerAdam,
     ServerSGD,
+    SumProtocol,
 )
 from privet.federated.local_training import LocalTraining
 from privet.federated.model_layout import ModelLayout
@@ -833,3 +834,30 @@ class WeakSum(NoisySumProtocol):
 def test_a_sum_with_too_little_noise_ends_the_run():
     with pytest.raises(NotProved, match="with 1 contributors, and its noise needs 3"):
         run(epsilon=3.0, delta=DELTA, privacy=DistributedNoise(least_contributors=3), sums=WeakSum())
+
+
+class RoundingSum(SumProtocol):
+    """A plain sum that says that it rounds, by the most that it may."""
+
+    threat_model = "the server reads everything"
+
+    def serve(self, *, round_number, clients, length):
+        return PlainSum().serve(round_number=round_number, clients=clients, length=length)
+
+    def answer(self, *, client, message, state, vector):
+        numbers = vector()
+        numbers *= 1 + self.rounding(len(numbers)) / np.linalg.norm(numbers)
+        return PlainSum().answer(client=client, message=message, state=state, vector=lambda: numbers)
+
+    def rounding(self, length):
+        return 0.004
+
+
+def test_a_clip_leaves_room_for_the_rounding_of_the_protocol():
+    """Otherwise a rounded vector is above the clip bound, and the server refuses it here."""
+    result = run(rounds=1, epsilon=5, delta=DELTA, privacy=CentralNoise(clip=0.01), sums=RoundingSum())
+    assert result.history[0].contributors == 4
+    coarse = SecureSum.for_one_process(
+        range(4), encoding=FixedPoint(largest=1.0, fraction_bits=10), threat=THREAT
+    )
+    assert coarse.rounding(4) == pytest.approx(2 * 2.0**-11)
