@@ -15,10 +15,11 @@ __all__ = [
     "check_mean",
     "check_parts",
     "check_shape",
+    "check_shares",
 ]
 
 MOST_COUNTED = 10**15  # of anything that is counted: beyond, float64 does not hold every whole number
-_MOST_RUNS = 10**6
+_MOST_RUNS = 10**6  # and of parties
 _LARGEST_SHAPE = 1000
 
 
@@ -89,3 +90,11 @@ def check_correlated(noise: float, steps: int, separation: int, participations: 
             f"'participations' = {participations} with 'separation' = {separation} must fit into "
             f"'steps' = {steps}, and does not. Lower the participations or raise the steps."
         )
+
+
+def check_shares(scale: float, shares: int, contribution: float, coordinates: int) -> None:
+    """Noise of several parties on a vector of whole numbers."""
+    positive("scale", scale)
+    whole("shares", shares, most=_MOST_RUNS)
+    positive("contribution", contribution)
+    whole("coordinates", coordinates, most=MOST_COUNTED)

@@ -25,6 +25,7 @@ from privet.event_arguments import (
     check_mean,
     check_parts,
     check_shape,
+    check_shares,
 )
 from privet.public_calls import check_public_calls
 
@@ -122,15 +123,9 @@ class DiscreteLaplace(Event):
 @final
 @dataclass(frozen=True)
 class DiscreteGaussianShares(Event):
-    """A vector of whole numbers plus ``shares`` independent discrete Gaussians of ``scale`` on each number.
+    """Whole numbers plus ``shares`` independent discrete Gaussians of ``scale`` on each coordinate.
 
-    One unit moves the vector, of ``coordinates`` whole numbers, by an ℓ₂ norm of at most ``contribution``.
-    Each share is the noise of one party, so the sum of the shares is close to a discrete Gaussian of scale
-    √shares · scale, but is not one. Whoever sees the sum may also see who contributed, so an absent unit is
-    not the same as a zeroed one: it has no share, either.
-
-    Reference: Kairouz, Liu & Steinke 2021, "The Distributed Discrete Gaussian Mechanism for Federated
-    Learning with Secure Aggregation".
+    One unit moves them by at most ``contribution`` in ℓ₂ norm. A share is one party's, and it is seen whose.
     """
 
     scale: float
@@ -139,10 +134,7 @@ class DiscreteGaussianShares(Event):
     coordinates: int
 
     def __post_init__(self) -> None:
-        positive("scale", self.scale)
-        whole("shares", self.shares, most=10**6)
-        positive("contribution", self.contribution)
-        whole("coordinates", self.coordinates, most=MOST_COUNTED)
+        check_shares(self.scale, self.shares, self.contribution, self.coordinates)
 
 
 @final

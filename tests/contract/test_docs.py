@@ -104,6 +104,7 @@ def _without_gaps(text):
     [
         "learning",
         "attacks-linkage",
+        "federated-sums",
         "your-model",
         "attacks-reconstruction",
         "from-opacus",

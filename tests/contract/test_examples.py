@@ -37,6 +37,7 @@ _SAID = {
         "f    no           no         9  yes",
         "success 1 [0.5904, 1]",
     ),
+    "three_salaries": ("10,200 €", "3,400 €", "no", "numbers that Ben was sent"),
     "everybodys_bit": ("0.25           1.8      100 %", "400      100 %  ≤ 100 %"),
     "governors_record": ("date, zip, sex", "absent, and still found", "diabetes", "decade, sex          0 %"),
     "film_lover": ("400 reviewers", "stars, no dates", "A handful of ratings is a name"),

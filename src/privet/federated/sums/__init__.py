@@ -16,15 +16,15 @@ from privet.public_calls import check_public_calls
 if TYPE_CHECKING:
     from privet.federated.sums.aggregators import Aggregator, LocalAggregator
     from privet.federated.sums.distributed_gaussian import DistributedGaussian
-    from privet.federated.sums.encoding import FixedPoint, WordEncoding
     from privet.federated.sums.encrypted import EncryptedSum, KeyHolder, LocalKeyHolder
     from privet.federated.sums.encrypted_scoring import EncryptedScorer, ReadScore, RowOwner
+    from privet.federated.sums.identities import Identities
     from privet.federated.sums.in_process import sum_in_process
-    from privet.federated.sums.keys import Identities
     from privet.federated.sums.private_arithmetic import PrivateArithmetic, simulate_view
     from privet.federated.sums.secure import SecureSum
     from privet.federated.sums.shared import SharedSum
     from privet.federated.sums.threats import GraphPlan, HonestServer, MaliciousServer, ServerThreat
+    from privet.federated.sums.word_encoding import FixedPoint, WordEncoding
     from privet.federated.sums.word_sums import DistributedSum, WordSum
 
 _MODULES = {
@@ -33,10 +33,10 @@ _MODULES = {
     "DistributedSum": "word_sums",
     "EncryptedScorer": "encrypted_scoring",
     "EncryptedSum": "encrypted",
-    "FixedPoint": "encoding",
+    "FixedPoint": "word_encoding",
     "GraphPlan": "threats",
     "HonestServer": "threats",
-    "Identities": "keys",
+    "Identities": "identities",
     "KeyHolder": "encrypted",
     "LocalAggregator": "aggregators",
     "LocalKeyHolder": "encrypted",
@@ -47,7 +47,7 @@ _MODULES = {
     "SecureSum": "secure",
     "ServerThreat": "threats",
     "SharedSum": "shared",
-    "WordEncoding": "encoding",
+    "WordEncoding": "word_encoding",
     "WordSum": "word_sums",
     "simulate_view": "private_arithmetic",
     "sum_in_process": "in_process",

@@ -12,7 +12,13 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from privet.arguments import whole
 from privet.federated.sum_protocols import MessageRefused
-from privet.federated.sums.keys import KEY_BYTES, Identities, agree, draw_exchange_key, exchange_public_key
+from privet.federated.sums.identities import (
+    KEY_BYTES,
+    Identities,
+    agree,
+    draw_exchange_key,
+    exchange_public_key,
+)
 from privet.federated.sums.masks import Masker, Words, read_words, word_type, write_words
 from privet.federated.sums.secure_rounds import bind_round
 

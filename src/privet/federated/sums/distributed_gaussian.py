@@ -11,9 +11,9 @@ from privet.arguments import open_fraction, positive, whole
 from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.events import DiscreteGaussianShares
-from privet.federated.sums.encoding import WordEncoding, check_vector
 from privet.federated.sums.masks import Words, word_type
 from privet.federated.sums.rotation import PublicRotation, padded_size
+from privet.federated.sums.word_encoding import WordEncoding, check_vector
 from privet.mechanisms.sampling import discrete_gaussian
 from privet.randomness import NoiseSource, SecureNoise
 from privet.views import Numbers

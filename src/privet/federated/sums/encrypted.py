@@ -15,8 +15,8 @@ from privet.caveats import Caveat
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import MessageRefused, Messages, SumFailed, SumProtocol, SumResult
 from privet.federated.sums.ckks import CKKSParameters, CKKSSecret, encrypt_public, open_public, read_vectors
-from privet.federated.sums.encoding import check_vector
 from privet.federated.sums.wire import Values, read_message, write_message
+from privet.federated.sums.word_encoding import check_vector
 from privet.views import Numbers
 
 __all__ = ["EncryptedSum", "KeyHolder", "LocalKeyHolder"]

@@ -7,12 +7,12 @@ from typing import final
 from privet.arguments import whole
 from privet.errors import InvalidArgument
 from privet.federated.sum_protocols import Messages, SumResult
-from privet.federated.sums.encoding import WordEncoding, require_honest
-from privet.federated.sums.keys import Identities
+from privet.federated.sums.identities import Identities
 from privet.federated.sums.secure_client import SecureClient
 from privet.federated.sums.secure_rounds import plan_graph
 from privet.federated.sums.secure_server import SecureRound
 from privet.federated.sums.threats import ServerThreat
+from privet.federated.sums.word_encoding import WordEncoding, require_honest
 from privet.federated.sums.word_sums import WordSum
 from privet.views import Numbers
 

@@ -2,7 +2,8 @@
 
 The five exchanges, in order: ``invite`` (who is asked; a client answers with fresh, signed keys), ``deal``
 (the keys of the neighbours; answered by sealed shares of both secrets), ``mask`` (whose shares arrived;
-answered by the masked vector), ``confirm`` (whose vectors arrived; answered by a confirmation for each),
+answered by the masked vector, and a word to each holder of shares that their common mask is in it),
+``confirm`` (whose vectors arrived, with these words; answered by a confirmation for each of them),
 ``open`` (the confirmations; answered by one share for each neighbour: of its own mask if its vector
 arrived, of its mask key if not).
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import final
 
-from privet.federated.sums.keys import KEY_BYTES, SIGNATURE_BYTES, Identities
+from privet.federated.sums.identities import KEY_BYTES, SIGNATURE_BYTES, Identities
 from privet.federated.sums.threats import GraphPlan, ServerThreat
 
 __all__ = ["RoundKeys", "bind_round", "draw_neighbours", "plan_graph", "seat_clients"]

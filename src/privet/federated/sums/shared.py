@@ -21,10 +21,10 @@ from privet.federated.sums.aggregators import (
     seal_share,
     share_statement,
 )
-from privet.federated.sums.encoding import WordEncoding, require_honest
-from privet.federated.sums.keys import KEY_BYTES, SIGNATURE_BYTES, Identities
+from privet.federated.sums.identities import KEY_BYTES, SIGNATURE_BYTES, Identities
 from privet.federated.sums.masks import Masker, read_words, word_type, write_words
 from privet.federated.sums.wire import read_message, write_message
+from privet.federated.sums.word_encoding import WordEncoding, require_honest
 from privet.federated.sums.word_sums import WordSum
 from privet.views import Numbers
 

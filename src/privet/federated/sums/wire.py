@@ -52,7 +52,7 @@ class Fields:
         """Different whole numbers."""
         found = self.head.get(name)
         if not isinstance(found, list):
-            raise _malformed(name)
+            raise _make_refusal(name)
         numbers = [_number(part, name) for part in found]
         if len(set(numbers)) < len(numbers):
             raise MessageRefused(f"A message names one client twice in '{name}'. Name every client once.")
@@ -66,21 +66,21 @@ class Fields:
         """Bytes for each of some clients."""
         found = self.head.get(name)
         if not isinstance(found, dict):
-            raise _malformed(name)
+            raise _make_refusal(name)
         return {_key(key, name): _octets(part, name, size) for key, part in found.items()}
 
 
 def read_message(message: bytes, step: str | None = None) -> Fields:
     """The fields of a message; it must be of this step, if one is given."""
     if not isinstance(message, bytes) or len(message) < _LENGTH.size:
-        raise _malformed("its length")
+        raise _make_refusal("its length")
     (length,) = _LENGTH.unpack_from(message)
     try:
         head = json.loads(message[_LENGTH.size : _LENGTH.size + length], object_pairs_hook=_unique)
     except (ValueError, RecursionError):
-        raise _malformed("its head") from None
+        raise _make_refusal("its head") from None
     if not isinstance(head, dict) or not isinstance(head.get("step"), str):
-        raise _malformed("'step'")
+        raise _make_refusal("'step'")
     if step is not None and head["step"] != step:
         raise MessageRefused(
             f"A message must be of the step '{step}' now, and is of another. Send each step once, in its "
@@ -91,13 +91,13 @@ def read_message(message: bytes, step: str | None = None) -> Fields:
 
 def _number(found: object, name: str) -> int:
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found < _LARGEST_NUMBER:
-        raise _malformed(name)
+        raise _make_refusal(name)
     return found
 
 
 def _key(found: str, name: str) -> int:
     if not (found.isascii() and found.isdigit() and len(found) <= 18 and str(int(found)) == found):
-        raise _malformed(name)
+        raise _make_refusal(name)
     return int(found)
 
 
@@ -107,18 +107,18 @@ def _octets(found: object, name: str, size: int | None) -> bytes:
     except ValueError:
         value = None
     if value is None or (size is not None and len(value) != size):
-        raise _malformed(name)
+        raise _make_refusal(name)
     return value
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _malformed("a name that occurs twice")
+        raise _make_refusal("a name that occurs twice")
     return found
 
 
-def _malformed(name: str) -> MessageRefused:
+def _make_refusal(name: str) -> MessageRefused:
     return MessageRefused(
         f"A message does not have the form of this protocol ({name}). Run the same version at both ends."
     )

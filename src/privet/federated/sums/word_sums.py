@@ -10,7 +10,7 @@ from privet.errors import InvalidArgument
 from privet.events import Event
 from privet.federated.sum_protocols import Messages, NoisySumProtocol, SumProtocol, SumResult
 from privet.federated.sums.distributed_gaussian import DistributedGaussian
-from privet.federated.sums.encoding import WordEncoding
+from privet.federated.sums.word_encoding import WordEncoding
 from privet.views import Numbers
 
 __all__ = ["DistributedSum", "WordSum"]
