@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -229,6 +230,15 @@ def test_integer_counters_stay_out_of_the_vector():
     assert float(model[1].running_var.min()) == 0.0  # a variance
     result = privet.federate(model, make_clients(20), rounds=2, epsilon=5, delta=DELTA)
     assert all(bool(torch.isfinite(value).all()) for value in result.model.state_dict().values())
+
+
+def test_a_layout_can_be_copied_into_another_process():
+    model = make_model()
+    layout = ModelLayout(model)
+    layout.read(model)
+    copied = pickle.loads(pickle.dumps(layout))
+    assert (copied.names, copied.size) == (layout.names, layout.size)
+    assert torch.equal(copied.read(model), layout.read(model))
 
 
 def test_frozen_parameters_stay():
