@@ -125,14 +125,20 @@ def test_a_record_is_protected_by_the_exchange_of_its_client(game):
     run = federate(make_model(), clients, rounds=2, epsilon=1.0, delta=1e-2, privacy=defence.privacy)
     claim = prove_for_record(run)
     assert claim.adjacency == ReplaceOne(Unit.CLIENT)
-    assert claim.epsilon(delta=1e-2) > run.epsilon(delta=1e-2)  # an exchange is twice as far as a zeroed client
+    assert claim.epsilon(delta=1e-2) > run.epsilon(
+        delta=1e-2
+    )  # an exchange is twice as far as a zeroed client
     open_run = federate(make_model(), clients, rounds=2, privacy=NoNoise())
     with pytest.raises(NotProved):
         prove_for_record(open_run)
 
 
 def test_the_table_has_every_attack_under_every_defence(comparison):
-    assert [each.name for each in comparison.defences] == ["no defence", "clipping + noise", "secure aggregation"]
+    assert [each.name for each in comparison.defences] == [
+        "no defence",
+        "clipping + noise",
+        "secure aggregation",
+    ]
     assert comparison.keys == (
         "membership, server",
         "membership, participant",
@@ -174,7 +180,12 @@ def test_the_figures_as_plain_data(comparison):
 
 def test_every_form_is_written_and_others_are_refused(comparison, tmp_path):
     page = comparison.save(tmp_path / "a.html").read_text(encoding="utf-8")
-    for words in ("Attack by defence", "What the server sees of one client", "membership, active server", "no ceiling"):
+    for words in (
+        "Attack by defence",
+        "What the server sees of one client",
+        "membership, active server",
+        "no ceiling",
+    ):
         assert words in page
     assert page.count('<img src="data:image/png;base64,') == 6 * 4
     assert "| membership, server |" in comparison.save(tmp_path / "a.md").read_text(encoding="utf-8")

@@ -115,7 +115,7 @@ def attack_run(
     tell("training")
     run = _train(plan, game, defence, [server, participant])
     claim = prove_for_record(run) if run.ledger is not None else None
-    judge = _Judge(plan, defence, claim)
+    judge = _CeilingJudge(plan, defence, claim)
     attacks = []
     for recorder in (server, participant):
         tell(f"attacks of a passive {recorder.place}")
@@ -139,7 +139,7 @@ def attack_run(
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Judge:
+class _CeilingJudge:
     """Success, baseline and ceiling of attacks under one defence."""
 
     plan: FederatedAttackPlan
