@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="clients train torch models")
 pytest.importorskip("flwr", reason="Flower carries the messages")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
-from privet.cli import federated_demo, main  # noqa: E402
+from privet.cli import federated_demo, main
 
 
 @pytest.fixture

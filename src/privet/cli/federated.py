@@ -111,8 +111,8 @@ def _blocks(comparison: FederatedComparison) -> list[str]:
     return [
         paragraph(
             f"{comparison.clients} clients with {comparison.records} handwritten digits each train a "
-            f"network in {comparison.rounds} rounds. A fair coin for each of four targets of a client decided "
-            "whether the client holds it. The server and a participant guess the coins."
+            f"network in {comparison.rounds} rounds. A fair coin for each of four targets of a client "
+            "decided whether the client holds it. The server and a participant guess the coins."
         ),
         table(["attack", *(defence.name for defence in defences)], rows),
         "\n".join(paragraph(note, bullet="  · ") for note in notes),

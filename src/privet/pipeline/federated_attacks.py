@@ -108,8 +108,8 @@ def attack_run(
 ) -> FederatedTrial:
     """Train under this defence with each adversary watching, attack, and judge.
 
-    *Adversary*: the server and a participant; passive, and active in runs of their own. They know the defence,
-    the architecture, how clients train, which client a target would be of, and public records.
+    *Adversary*: the server and a participant; passive, and active in runs of their own. They know the
+    defence, the architecture, how clients train, which client a target would be of, and public records.
     """
     server, participant = RoundRecorder(Observer.SERVER), RoundRecorder(Observer.PARTICIPANT)
     tell("training")
@@ -232,7 +232,8 @@ def _guess_membership(
 def _guess_properties(
     plan: FederatedAttackPlan, game: FederatedGame, steps: Sequence[ObservedStep]
 ) -> Recoveries:
-    assert game.examples is not None and game.with_property is not None
+    assert game.examples is not None
+    assert game.with_property is not None
     attack = PropertyInference(
         game.examples,
         plan.describe_sharing(game.records_each),

@@ -49,7 +49,7 @@ class MessageSight:
         return tuple(Picture(_to_grey(row).reshape(self._shape)) for row in inputs)
 
     def look(self, trial: FederatedTrial) -> ServerSight | None:
-        """What the server read of one client in the last round that it saw; None if the client was in none."""
+        """What the server read of one client in the last round that it saw; None if there was none."""
         seen = [
             message
             for each in trial.recorder.rounds
@@ -85,7 +85,8 @@ def compare_federated(
 ) -> FederatedComparison:
     """Attack the same clients under every defence, and put the results in one table.
 
-    *Adversary*: the server and a participant, passive and active, who know each defence and how clients train.
+    *Adversary*: the server and a participant, passive and active, who know each defence and how clients
+    train.
 
     *Leaks*: with ``sight`` the report shows records of a client and what a server reads of them. Leave it out
     for data that are not public.

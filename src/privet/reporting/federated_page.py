@@ -1,4 +1,4 @@
-"""The report page of attacks on federated runs: one table of attacks and defences, and what the server sees."""
+"""The report page of attacks on federated runs: attack by defence, and what the server sees."""
 
 from privet.exhibits import Picture
 from privet.reporting.charts.figures import chart_figure
@@ -103,8 +103,8 @@ def _chart(content: FederatedContent, place: int, key: str) -> Html:
         f"success-{place}",
         success_chart(rows),
         caption=(
-            f"{key[:1].upper()}{key[1:]}: the baseline among targets that were left out, the success with its "
-            "interval, and the proved ceiling where a proof covers the observer."
+            f"{key[:1].upper()}{key[1:]}: the baseline among targets that were left out, the success with "
+            "its interval, and the proved ceiling where a proof covers the observer."
         ),
         description=f"Success of {key} under each defence: {in_words}.",
         height=130 + _ROW * len(rows),
