@@ -53,6 +53,7 @@ FORMS = [
     "verify {}report.json --members {}scores.csv --nonmembers {}scores.csv",
     "verify {}report.json --ledger {}ledger.json",
     "demo --out {}new.html",
+    "federated demo --epsilon -1 --out {}new.html",
 ]
 
 
