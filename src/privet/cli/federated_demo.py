@@ -54,7 +54,7 @@ def plan_digits_attacks(seed: int) -> FederatedAttackPlan:
 
 def make_digits_sight() -> MessageSight:
     """The rows of the first layer as digits."""
-    return MessageSight("0.weight", (_SIDE, _SIDE))
+    return MessageSight("0", (_SIDE, _SIDE))
 
 
 def _make_model() -> nn.Module:
