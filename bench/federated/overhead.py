@@ -5,6 +5,9 @@
 100 clients × 10 rounds of a model with about 3,000 parameters; processor time, in one process, in turns. The plain
 loop copies the weights, takes the same steps on the same batches, and adds up the changes: no messages, no checks,
 no ledger. Both give the same weights. The bar is 1.3 for 100 examples a client in batches of 10.
+
+2026-11-18, two cores that other programs kept busy: 1.27, and 1.32 with clip and noise. With 60 examples in batches of
+32 a client takes two steps, and the engine costs as much as the training: 2.09 and 2.10.
 """
 
 import json

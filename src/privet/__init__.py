@@ -40,7 +40,7 @@ _MODULES = {
     "audit_text": "pipeline.text_audit",
     "compare": "pipeline.defence_comparison",
     "rehearse": "pipeline.rehearsal",
-    "federate": "federated.federating",
+    "federate": "federated",
     "Report": "reporting",
     "train": "training",
     "tune": "training",
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from privet.adjacency import AddRemove, ReplaceOne, Unit, ZeroOut
     from privet.caveats import Caveat
     from privet.events import dp_sgd
-    from privet.federated.federating import federate as federate
+    from privet.federated import federate as federate
     from privet.guarantees import Guarantee
     from privet.ledger import Ledger
     from privet.pipeline import audit, audit_recoveries, audit_release, audit_scores

@@ -91,9 +91,13 @@ def laws_agree(first, second):
     return True
 
 
-@pytest.mark.parametrize("party", range(3))
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("party", [0, pytest.param(1, marks=SLOW), pytest.param(2, marks=SLOW)])
 @pytest.mark.parametrize(
-    ("program", "secrets"), [(add_all, (2, 3, 4)), (multiply_two, (5, 7, 0)), (compare_two, (3, 1, 0))]
+    ("program", "secrets"),
+    [(add_all, (2, 3, 4)), (multiply_two, (5, 7, 0)), pytest.param(compare_two, (3, 1, 0), marks=SLOW)],
 )
 def test_a_view_can_be_made_from_the_result_alone(program, secrets, party):
     real = real_views(program, secrets, party, 1500)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -29,6 +30,7 @@ from privet.federated import (
     PlainSum,
     ServerAdam,
     ServerSGD,
+    SumProtocol,
 )
 from privet.federated.local_training import LocalTraining
 from privet.federated.model_layout import ModelLayout
@@ -230,6 +232,15 @@ def test_integer_counters_stay_out_of_the_vector():
     assert all(bool(torch.isfinite(value).all()) for value in result.model.state_dict().values())
 
 
+def test_a_layout_can_be_copied_into_another_process():
+    model = make_model()
+    layout = ModelLayout(model)
+    layout.read(model)
+    copied = pickle.loads(pickle.dumps(layout))
+    assert (copied.names, copied.size) == (layout.names, layout.size)
+    assert torch.equal(copied.read(model), layout.read(model))
+
+
 def test_frozen_parameters_stay():
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     model[0].requires_grad_(False)
@@ -395,6 +406,25 @@ def test_a_node_that_claims_the_number_of_another_does_not_count_twice():
         result, _ = run_faulty(change, wait=0.01)
     assert result.history[0].contributors == 1
     assert result.history[0].dropped == (1, 2, 3)
+
+
+def test_a_node_that_fails_when_it_is_asked_for_its_number_is_asked_again():
+    failures = []
+
+    def change(message):
+        if is_training(message) or len(failures) >= 4:
+            return [message]
+        failures.append(message)
+        failed = Message(Error(code=3, reason="busy"), reply_to=message)
+        failed.metadata.__dict__.update(message.metadata.__dict__)
+        return [failed]
+
+    assert run_faulty(change, wait=5.0)[0].history[0].contributors == 4
+
+
+def test_a_run_without_any_client_says_so():
+    with pytest.raises(InvalidArgument, match="none was after 0.01 s"):
+        run_faulty(lambda message: [], wait=0.01)
 
 
 def test_a_client_whose_data_fail_is_dropped():
@@ -814,3 +844,30 @@ class WeakSum(NoisySumProtocol):
 def test_a_sum_with_too_little_noise_ends_the_run():
     with pytest.raises(NotProved, match="with 1 contributors, and its noise needs 3"):
         run(epsilon=3.0, delta=DELTA, privacy=DistributedNoise(least_contributors=3), sums=WeakSum())
+
+
+class RoundingSum(SumProtocol):
+    """A plain sum that says that it rounds, by the most that it may."""
+
+    threat_model = "the server reads everything"
+
+    def serve(self, *, round_number, clients, length):
+        return PlainSum().serve(round_number=round_number, clients=clients, length=length)
+
+    def answer(self, *, client, message, state, vector):
+        numbers = vector()
+        numbers *= 1 + self.rounding(len(numbers)) / np.linalg.norm(numbers)
+        return PlainSum().answer(client=client, message=message, state=state, vector=lambda: numbers)
+
+    def rounding(self, length):
+        return 0.004
+
+
+def test_a_clip_leaves_room_for_the_rounding_of_the_protocol():
+    """Otherwise a rounded vector is above the clip bound, and the server refuses it here."""
+    result = run(rounds=1, epsilon=5, delta=DELTA, privacy=CentralNoise(clip=0.01), sums=RoundingSum())
+    assert result.history[0].contributors == 4
+    coarse = SecureSum.for_one_process(
+        range(4), encoding=FixedPoint(largest=1.0, fraction_bits=10), threat=THREAT
+    )
+    assert coarse.rounding(4) == pytest.approx(2 * 2.0**-11)

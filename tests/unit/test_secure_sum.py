@@ -181,7 +181,8 @@ def test_a_client_listed_as_alive_and_as_dropped_gives_nothing():
     def list_twice(client, message):
         fields = read_message(message)
         alive = fields.wholes("alive")
-        return write_message("confirm", {"round": 1, "alive": alive, "dropped": alive[:1]})
+        head = {"round": 1, "alive": alive, "dropped": alive[:1], "tags": fields.table("tags")}
+        return write_message("confirm", head)
 
     assert talk.replies(list_twice) == {}
     assert all("both as alive and as dropped" in text for text in talk.errors.values())
@@ -194,9 +195,9 @@ def test_a_server_that_hides_a_neighbour_gets_nothing():
         talk.step()
 
     def leave_out(client, message):
-        return write_message(
-            "confirm", {"round": 1, "alive": read_message(message).wholes("alive")[1:], "dropped": []}
-        )
+        fields = read_message(message)
+        head = {"round": 1, "alive": fields.wholes("alive")[1:], "dropped": [], "tags": fields.table("tags")}
+        return write_message("confirm", head)
 
     assert talk.replies(leave_out) == {}
 
@@ -213,10 +214,13 @@ def test_different_lists_open_no_single_vector():
         fields = read_message(message)
         alive = fields.wholes("alive")
         if client % 2 and client != 0:
-            return write_message(
-                "confirm",
-                {"round": 1, "alive": [c for c in alive if c], "dropped": [0, *fields.wholes("dropped")]},
-            )
+            head = {
+                "round": 1,
+                "alive": [c for c in alive if c],
+                "dropped": [0, *fields.wholes("dropped")],
+                "tags": fields.table("tags"),
+            }
+            return write_message("confirm", head)
         return message
 
     talk.step(split)
@@ -225,6 +229,40 @@ def test_different_lists_open_no_single_vector():
     keys = sum(1 for reply in replies.values() if 0 in read_message(reply).table("keys"))
     assert own < threshold or keys < threshold
     assert 0 not in replies  # too few neighbours confirmed it, so it gives nothing away either
+
+
+def test_who_shares_no_mask_with_a_client_does_not_open_its_own_mask():
+    """The server hides from client 0 that two of its neighbours have dealt, and gives them its shares.
+
+    Their common masks are missing in its vector, so they must not help to open it.
+    """
+    talk = Talk(protocol(MALICIOUS), vectors())
+    talk.step()
+    holders = read_message(talk.states[0]).wholes("holders")
+    hidden = holders[:2]
+    talk.step()
+
+    def hide(client, message):
+        if client:
+            return message
+        fields = read_message(message)
+        peers = [peer for peer in fields.wholes("peers") if peer not in hidden]
+        sealed = {dealer: part for dealer, part in fields.table("sealed").items() if dealer not in hidden}
+        return write_message("mask", {"round": 1, "peers": peers, "sealed": sealed})
+
+    def restore(client, message):
+        if client:
+            return message
+        fields = read_message(message)
+        alive = [peer for peer in fields.wholes("alive") if peer not in hidden]
+        head = {"round": 1, "alive": alive, "dropped": [], "tags": fields.table("tags")}
+        return write_message("confirm", head)
+
+    talk.step(hide)
+    talk.step(restore)
+    replies = {client: read_message(reply) for client, reply in talk.replies().items()}
+    helping = {client for client, reply in replies.items() if 0 in reply.table("own")}
+    assert helping == set(holders) - set(hidden)
 
 
 def test_confirmations_cannot_be_forged():

@@ -195,6 +195,9 @@ class ClientWork:
             vector = noisy.double()
         if self._weights is not None:
             vector[: self._layout.size] *= self._weights[client]
+        if self._terms.leaves_room:  # what the encoding of a vector may add must fit below the clip bound too
+            room = self._protocol.rounding(len(vector)) / instruction.bound
+            vector[: self._layout.size] *= max(0.0, 1.0 - room)
         numbers: Numbers = vector.numpy()
         return numbers
 

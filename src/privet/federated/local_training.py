@@ -18,7 +18,7 @@ from privet.arguments import at_least, positive, whole
 from privet.errors import InvalidArgument
 from privet.training.loop.losses import TorchLoss, as_per_example_loss, find_logits
 from privet.training.loop.model_calls import call_model
-from privet.training.sampling.examples import Examples
+from privet.training.sampling.examples import Examples, TensorExamples
 
 __all__ = [
     "FedAvg",
@@ -51,8 +51,21 @@ class LocalObjective:
         weighted = [self._mean(model, part) * (len(part) / len(indices)) for part in parts]
         return torch.stack(weighted).sum()
 
+    def batch_losses(self, model: nn.Module, order: Tensor, size: int) -> Iterator[Tensor]:
+        """The mean loss of one batch after the other, in this order. The model may change in between."""
+        if not isinstance(self.examples, TensorExamples):
+            for batch in torch.split(order, size):
+                yield self.mean_loss(model, batch)
+            return
+        # All rows are gathered at once, because a batch is then a view.
+        gathered = [torch.split(column.index_select(0, order), size) for column in self.examples.columns]
+        for columns in zip(*gathered, strict=True):
+            yield self._mean_of(model, columns)
+
     def _mean(self, model: nn.Module, indices: Tensor) -> Tensor:
-        columns = self.examples.take(indices)
+        return self._mean_of(model, self.examples.take(indices))
+
+    def _mean_of(self, model: nn.Module, columns: tuple[Tensor, ...]) -> Tensor:
         names = self.examples.input_names
         if self._per_example is None:
             loss: Tensor = call_model(model, columns, names).loss
@@ -102,8 +115,8 @@ class FedAvg(LocalTraining):
         trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
         before = [parameter.detach().clone() for parameter in trainable] if self.proximal else []
         velocities = [torch.zeros_like(parameter) for parameter in trainable] if self.momentum else []
-        for batch in self._batches(len(objective), generator):
-            gradients = _compute_gradients(objective.mean_loss(model, batch), trainable)
+        for loss in self._losses(model, objective, generator):
+            gradients = _compute_gradients(loss, trainable)
             with torch.no_grad():
                 for number, parameter in enumerate(trainable):
                     step = gradients[number]
@@ -113,9 +126,12 @@ class FedAvg(LocalTraining):
                         step = velocities[number].mul_(self.momentum).add_(step)
                     parameter.sub_(step, alpha=self.learning_rate)
 
-    def _batches(self, count: int, generator: np.random.Generator) -> Iterator[Tensor]:
+    def _losses(
+        self, model: nn.Module, objective: LocalObjective, generator: np.random.Generator
+    ) -> Iterator[Tensor]:
         for _ in range(self.epochs):
-            yield from torch.split(torch.from_numpy(generator.permutation(count)), self.batch_size)
+            order = torch.from_numpy(generator.permutation(len(objective)))
+            yield from objective.batch_losses(model, order, self.batch_size)
 
 
 @final

@@ -7,7 +7,6 @@ parameters stay where they are too, so server and clients must start from the sa
 """
 
 import weakref
-from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -49,12 +48,16 @@ class ModelLayout:
             )
         buffers = {name for name, buffer in model.named_buffers() if buffer.is_floating_point()}
         self.names = tuple(sorted(trainable | buffers))
-        self._model: Callable[[], nn.Module | None] = lambda: None
+        self._model: weakref.ref[nn.Module] | None = None
         self._owners: list[tuple[nn.Module, str]] = []
         tensors = self._find_tensors(model)
         self.shapes = tuple(tuple(tensor.shape) for tensor in tensors)
         self._counts = [tensor.numel() for tensor in tensors]
         self.size = sum(self._counts)
+
+    def __getstate__(self) -> dict[str, object]:
+        """For Ray, which copies the app into other processes: all but the last model."""
+        return self.__dict__ | {"_model": None, "_owners": []}
 
     def read(self, model: nn.Module) -> Tensor:
         """The weights of a model, as float32 on the processor."""
@@ -95,7 +98,7 @@ class ModelLayout:
 
     def _find_tensors(self, model: nn.Module) -> list[Tensor]:
         """The tensors of a model in the order of the vector. The owners of the last model are kept."""
-        if self._model() is not model:
+        if self._model is None or self._model() is not model:
             self._owners = [_find_owner(model, name) for name in self.names]
             self._model = weakref.ref(model)
         return [getattr(owner, leaf).detach() for owner, leaf in self._owners]

@@ -79,6 +79,11 @@ class SumProtocol(ABC):
         once a round.
         """
 
+    def rounding(self, length: int) -> float:
+        """How far, in ℓ₂ norm, one vector may move when it is encoded. A clip must leave room for it."""
+        del length
+        return 0.0
+
 
 class NoisySumProtocol(SumProtocol):
     """A sum whose noise the clients add together. The server must not add any of its own."""

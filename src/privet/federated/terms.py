@@ -42,6 +42,7 @@ class Terms(ABC):
     ``plan`` is the plan that is accounted, where there is one. ``clip`` is the rule of the first round.
     ``local_deviation`` is the standard deviation of the noise that each client adds by itself.
     ``hides_failures`` says that noise hides the data, so that no answer may tell that a client cannot train.
+    ``leaves_room`` says that a clipped vector must stay within the bound after the protocol has rounded it.
     ``clients_count_rounds`` says that a client takes part in ``rounds`` rounds at most, whatever the server
     says.
     """
@@ -52,6 +53,7 @@ class Terms(ABC):
     least_contributors: int = 0
     clients_count_rounds: bool = False
     hides_failures: bool = True
+    leaves_room: bool = False
     rounds: int
     sampling: Sampling
 
@@ -89,6 +91,8 @@ class Terms(ABC):
 @final
 class CentralTerms(Terms):
     """The server adds the noise of a plan whose examples are clients."""
+
+    leaves_room = True
 
     def __init__(self, plan: TrainingPlan, clip: Clip) -> None:
         self.plan, self.clip, self.rounds, self.sampling = plan, clip, plan.steps, plan.sampling

@@ -143,16 +143,16 @@ class PairKeys:
                 "it out."
             ) from None
 
-    def tag(self) -> bytes:
-        """The confirmation that ``other`` is in the sum, which ``other`` alone can check."""
-        return self._tag(self.own, self.other)
+    def tag(self, word: bytes) -> bytes:
+        """``own`` says ``word`` about ``other``; ``other`` alone can check it."""
+        return self._tag(self.own, self.other, word)
 
-    def confirms(self, tag: bytes) -> bool:
-        """Whether the neighbour has confirmed that ``own`` is in the sum."""
-        return hmac.compare_digest(tag, self._tag(self.other, self.own))
+    def is_tag(self, tag: bytes, word: bytes) -> bool:
+        """Whether ``other`` has said ``word`` about ``own``."""
+        return hmac.compare_digest(tag, self._tag(self.other, self.own, word))
 
-    def _tag(self, speaker: int, included: int) -> bytes:
-        words = b"included" + speaker.to_bytes(8, "big") + included.to_bytes(8, "big")
+    def _tag(self, speaker: int, listener: int, word: bytes) -> bytes:
+        words = speaker.to_bytes(8, "big") + listener.to_bytes(8, "big") + word
         return hmac.digest(self.material[2 * KEY_BYTES :], words, "sha256")
 
     def _sealing_key(self, sender: int, receiver: int) -> bytes:

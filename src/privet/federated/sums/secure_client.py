@@ -39,6 +39,7 @@ from privet.views import Numbers
 __all__ = ["SecureClient"]
 
 Answer = tuple[bytes, bytes]
+MASKED, INCLUDED = b"masked", b"included"  # what clients say to each other
 
 
 @final
@@ -210,12 +211,16 @@ class SecureClient:
             "peers": peers,
         }
         held: Values = {"pairs": kept.table("pairs"), "shares": shares}
-        return write_message("masked", {"round": round_number}, write_words(masker.words)), write_message(
-            "confirm", {**state, **held}
-        )
+        tags = {holder: pairs[holder].tag(MASKED) for holder in holders}
+        reply = write_message("masked", {"round": round_number, "tags": tags}, write_words(masker.words))
+        return reply, write_message("confirm", {**state, **held})
 
     def _confirm_neighbours(self, asked: Fields, kept: Fields) -> Answer:
-        """A confirmation for each dealer whose vector arrived. From now on its mask key is not given away."""
+        """A confirmation for each dealer whose vector arrived. From now on its mask key is not given away.
+
+        The dealer must have said that its vector has the mask that it shares with this client. Of one that
+        has not, no share is given away.
+        """
         alive, dropped = asked.wholes("alive"), asked.wholes("dropped")
         if set(alive) & set(dropped):
             raise MessageRefused(
@@ -227,12 +232,18 @@ class SecureClient:
                 "Each neighbour must be listed as alive or as dropped, and one is missing or is a stranger. "
                 "Send each client its own list."
             )
-        pairs, shares = self._pairs(kept), kept.table("shares")
-        tags = {dealer: pairs[dealer].tag() for dealer in shares if dealer in alive}
+        pairs, said = self._pairs(kept), asked.table("tags", SECRET_BYTES)
+        masked = {dealer for dealer in alive if dealer in said and pairs[dealer].is_tag(said[dealer], MASKED)}
+        shares = {
+            dealer: both
+            for dealer, both in kept.table("shares").items()
+            if dealer in masked or dealer in dropped
+        }
+        tags = {dealer: pairs[dealer].tag(INCLUDED) for dealer in shares if dealer in masked}
         state: Values = {name: kept.whole(name) for name in ("round", "threshold")}
-        held: Values = {name: kept.table(name) for name in ("pairs", "shares")}
+        held: Values = {"pairs": kept.table("pairs"), "shares": shares, "holders": kept.wholes("holders")}
         return write_message("confirmed", {"round": kept.whole("round"), "tags": tags}), write_message(
-            "open", {**state, **held, "holders": kept.wholes("holders"), "alive": alive}
+            "open", {**state, **held, "alive": alive}
         )
 
     def _open_shares(self, asked: Fields, kept: Fields) -> Answer:
@@ -242,7 +253,7 @@ class SecureClient:
         confirmed = [
             holder
             for holder in kept.wholes("holders")
-            if holder in tags and pairs[holder].confirms(tags[holder])
+            if holder in tags and pairs[holder].is_tag(tags[holder], INCLUDED)
         ]
         if len(confirmed) < kept.whole("threshold"):
             raise MessageRefused(

@@ -2,7 +2,8 @@
 
 The five exchanges, in order: ``invite`` (who is asked; a client answers with fresh, signed keys), ``deal``
 (the keys of the neighbours; answered by sealed shares of both secrets), ``mask`` (whose shares arrived;
-answered by the masked vector), ``confirm`` (whose vectors arrived; answered by a confirmation for each),
+answered by the masked vector, and a word to each holder of shares that their common mask is in it),
+``confirm`` (whose vectors arrived, with these words; answered by a confirmation for each of them),
 ``open`` (the confirmations; answered by one share for each neighbour: of its own mask if its vector
 arrived, of its mask key if not).
 """

@@ -58,6 +58,7 @@ class SecureRound:
         )
         self._holders: dict[int, list[int]] = {}
         self._keys: dict[int, RoundKeys] = {}
+        self._masked: dict[int, dict[int, bytes]] = {}  # what clients said to their holders
 
     def sum_words(self) -> Generator[Messages, Messages, Words]:
         """The sum of the contributors' words, modulo 2^bits."""
@@ -165,7 +166,9 @@ class SecureRound:
         vectors = {}
         for client, fields in replies.items():
             try:
+                tags = fields.table("tags", SECRET_BYTES)
                 vectors[client] = read_words(fields.tail, bits=self._bits, size=self._words)
+                self._masked[client] = tags
             except MessageRefused as wrong:
                 self.refused[client] = str(wrong)
         self._need(len(vectors))
@@ -182,6 +185,11 @@ class SecureRound:
                     "round": self.round_number,
                     "alive": [other for other in peers[client] if other in alive],
                     "dropped": [other for other in peers[client] if other not in alive],
+                    "tags": {
+                        other: self._masked[other][client]
+                        for other in peers[client]
+                        if other in alive and client in self._masked[other]
+                    },
                 },
             )
             for client in alive

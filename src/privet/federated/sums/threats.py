@@ -183,16 +183,18 @@ class MaliciousServer(ServerThreat):
     * Of no honest client are both secrets opened: an honest neighbour gives a share of one of them.
     * A client gives shares only after T neighbours have confirmed to it that it is in the sum. At least T −
       c' of these are honest (c' colluding), so at most k − T + c' < T shares of its mask key can be had.
+    * A client gives no share of a neighbour that has not said to it that their common mask is in its vector.
     * So where a client's own mask is opened, T − c honest neighbours gave shares of it, whose mask keys stay
-      closed. The masks that it has in common with them leave its vector only in a sum with theirs. The same
+      closed, and whose common masks are in its vector. These leave it only in a sum with theirs. The same
       holds for each of them. A sum of m honest clients is opened only if each of the m chose T − c of its
       neighbours among the others: at most C(n, m) P[H(n−1, m−1, k) ≥ T − c]^m, as all choose independently.
       ``together`` is the smallest m up to which these bounds add up to more than the failure allowed.
 
     The server can leave honest clients out, or end a round without a sum: nothing protects from that.
 
-    Reference: after Bell et al. 2020, Section 4; the confirmation is a message authentication code under a
-    key of the two clients in place of signatures, and the bound on ``together`` is the one above.
+    Reference: after Bell et al. 2020, Section 4; what clients say to each other has a message
+    authentication code under a key of the two, in place of signatures, and the bound on ``together`` is the
+    one above.
     """
 
     @property

@@ -1,5 +1,6 @@
 """Protocols that sum words: what they have in common, and their sums with noise that the clients add."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,9 @@ class WordSum(SumProtocol):
     """A protocol over words, which its encoding makes from numbers."""
 
     encoding: WordEncoding
+
+    def rounding(self, length: int) -> float:
+        return math.sqrt(length) * self.encoding.bound_error(1, length)
 
     @abstractmethod
     def with_encoding(self, encoding: WordEncoding) -> "WordSum":
