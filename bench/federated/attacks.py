@@ -10,6 +10,7 @@ little from run to run.
 
 import argparse
 import json
+import math
 import sys
 import time
 from pathlib import Path
@@ -70,12 +71,42 @@ def plan_attacks(records):
     )
 
 
+def write_page(found):
+    """The tables of docs/benchmarks-federated.md."""
+    lines = []
+    for name, rows in found.items():
+        keys = [attack["attack"] for attack in next(iter(rows.values()))["attacks"]]
+        lines += [f"## {name}", ""]
+        lines.append("| defence | test accuracy | ε of a client | " + " | ".join(keys) + " |")
+        lines.append("|" + "---|" * (3 + len(keys)))
+        for defence, run in rows.items():
+            epsilon = "no proof" if run["epsilon_proved"] is None else f"≤ {EPSILON:g}"
+            cells = [_write_cell(attack) for attack in run["attacks"]]
+            accuracy = f"{100 * run['test_accuracy']:.0f} %"
+            lines.append(f"| {defence} | {accuracy} | {epsilon} | " + " | ".join(cells) + " |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _write_cell(attack):
+    low, high = (round(100 * end) for end in attack["success_interval"])
+    ceiling = attack["sure_ceiling"]
+    proved = "" if ceiling is None else f"; ≤ {math.ceil(1000 * ceiling) / 10:.1f}"
+    return f"{100 * attack['success']:.0f} [{low}, {high}] / {100 * attack['baseline']:.0f}{proved}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, default=Path("federated-attacks.json"))
     parser.add_argument("--datasets", nargs="*", default=["location30", "retail600"])
+    parser.add_argument(
+        "--page", action="store_true", help="print the tables of what is in --out, and measure nothing"
+    )
     options = parser.parse_args()
+    if options.page:
+        print(write_page(json.loads(options.out.read_text())))
+        return 0
     if not options.folder.is_dir():
         print(f"{options.folder} is not there: nothing to measure.", file=sys.stderr)
         return 1

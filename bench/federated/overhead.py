@@ -70,7 +70,11 @@ def run_plain(clients, batch, epochs):
 
 
 def run_engine(clients, batch, epochs, *, private=False):
-    arguments = {"epsilon": 8.0, "delta": 1e-4, "privacy": CentralNoise(clip=1.0)} if private else {"privacy": NoNoise()}
+    arguments = (
+        {"epsilon": 8.0, "delta": 1e-4, "privacy": CentralNoise(clip=1.0)}
+        if private
+        else {"privacy": NoNoise()}
+    )
     training = FedAvg(epochs=epochs, batch_size=batch, learning_rate=RATE)
     return privet.federate(make_model(), clients, rounds=ROUNDS, training=training, **arguments).model
 

@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="clients train torch models")
 pytest.importorskip("flwr", reason="Flower carries the messages")
 pytest.importorskip("sklearn", reason="the digits come with scikit-learn")
 
-from privet.cli import federated_demo, main  # noqa: E402
+from privet.cli import federated_demo, main
 
 
 @pytest.fixture
@@ -42,7 +42,13 @@ def test_the_demo_prints_one_table_and_writes_the_page(small, tmp_path, capsys):
     out = tmp_path / "demo.html"
     assert main(["federated", "demo", "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    for words in ("membership, active server", "secure aggregation", "ε of a client", "no proof", f"in {out}."):
+    for words in (
+        "membership, active server",
+        "secure aggregation",
+        "ε of a client",
+        "no proof",
+        f"in {out}.",
+    ):
         assert words in said
     assert "What the server sees of one client" in out.read_text(encoding="utf-8")
 
@@ -82,7 +88,9 @@ def test_the_whole_demo(tmp_path, capsys):
     assert main(["federated", "demo", "--json", "--out", str(tmp_path / "demo.json")]) == 0
     document = json.loads(capsys.readouterr().out)
     check_document(document)
-    runs = {run["defence"]: {attack["attack"]: attack for attack in run["attacks"]} for run in document["runs"]}
+    runs = {
+        run["defence"]: {attack["attack"]: attack for attack in run["attacks"]} for run in document["runs"]
+    }
     assert runs["no defence"]["inversion, server"]["leak_interval"][0] > 0
     assert runs["no defence"]["membership, server"]["leak_interval"][0] > 0
     assert runs["secure aggregation"]["inversion, server"]["success"] == 0

@@ -58,6 +58,7 @@ FORMS = [
     "curator grant {}steward.toml ann visits --epsilon 1 --delta 1e-7",
     "curator add-analyst {}steward.toml ann --group a --key",
     "curator add-dataset {}steward.toml visits --path x.csv --unit who --rows 1 --groups 1 --column a:whole:0:9 --epsilon 1 --delta 0",
+    "federated demo --epsilon -1 --out {}new.html",
 ]
 
 

@@ -58,7 +58,9 @@ def test_opened_messages_are_steps_of_single_clients():
         ]
     )
     assert (first.clients, second.clients) == ({4}, {7})
-    assert first.isolated and first.may_hold(4) and not first.may_hold(7)
+    assert first.isolated
+    assert first.may_hold(4)
+    assert not first.may_hold(7)
     assert second.after["w"].tolist() == [2.0, 2.0, 2.0]
 
 
@@ -82,7 +84,8 @@ def test_closed_messages_leave_one_step_of_all_participants():
 def test_a_participant_sees_the_difference_of_two_global_models():
     rounds = [ObservedRound(number=n, weights=weights(n * n), participants=()) for n in (1, 2, 4)]
     (step,) = list_steps(rounds)  # between 2 and 4 a round is missing, and after 4 nothing is known
-    assert step.clients is None and step.may_hold(99)
+    assert step.clients is None
+    assert step.may_hold(99)
     assert (step.round_number, step.update["w"][0]) == (1, 3.0)
 
 
@@ -271,7 +274,7 @@ def test_a_server_isolates_the_clients_whose_messages_it_opens():
     population = federation.draw_population(clients=2)
     attack = GradientAscent(MODEL, population.targets, strength=1e-9)
     federation.run_rounds(MODEL, population, [attack], rounds=2)
-    first, second = ([s for s in attack.list_steps() if s.round_number == n][0] for n in (0, 1))
+    first, second = (next(s for s in attack.list_steps() if s.round_number == n) for n in (0, 1))
     for name in first.after:
         assert np.allclose(second.before[name], first.after[name], atol=1e-6)
 
@@ -298,7 +301,8 @@ def test_records_come_out_of_messages_and_not_out_of_a_masked_sum():
         attack = MessageInversion(inversion=FirstLayer(), learning_rate=0.2, examples=7, clients=10)
         recoveries = attack.run(model, list_steps(recorder.rounds), population.targets, population.coins)
         found[name] = measure_recoveries(recoveries)
-    assert found["open"].detected and found["open"].success.value > 0.4
+    assert found["open"].detected
+    assert found["open"].success.value > 0.4
     assert found["clipped"].detected  # a clip is no protection: it scales what is sent
     assert found["masked"].success.value == 0.0
     assert found["noised"].success.value == 0.0

@@ -68,7 +68,7 @@ def comparison(game):
         plan_attacks(),
         game,
         list_federated_defences(clients=8, epsilon=2.0, delta=1e-3, clip=0.5)[:3],
-        sight=MessageSight("0.weight", (4, 4)),
+        sight=MessageSight("0", (4, 4)),
         tell=told.append,
     )
     assert told[0] == "[1/3] no defence: training"
@@ -125,14 +125,20 @@ def test_a_record_is_protected_by_the_exchange_of_its_client(game):
     run = federate(make_model(), clients, rounds=2, epsilon=1.0, delta=1e-2, privacy=defence.privacy)
     claim = prove_for_record(run)
     assert claim.adjacency == ReplaceOne(Unit.CLIENT)
-    assert claim.epsilon(delta=1e-2) > run.epsilon(delta=1e-2)  # an exchange is twice as far as a zeroed client
+    assert claim.epsilon(delta=1e-2) > run.epsilon(
+        delta=1e-2
+    )  # an exchange is twice as far as a zeroed client
     open_run = federate(make_model(), clients, rounds=2, privacy=NoNoise())
     with pytest.raises(NotProved):
         prove_for_record(open_run)
 
 
 def test_the_table_has_every_attack_under_every_defence(comparison):
-    assert [each.name for each in comparison.defences] == ["no defence", "clipping + noise", "secure aggregation"]
+    assert [each.name for each in comparison.defences] == [
+        "no defence",
+        "clipping + noise",
+        "secure aggregation",
+    ]
     assert comparison.keys == (
         "membership, server",
         "membership, participant",
@@ -174,9 +180,15 @@ def test_the_figures_as_plain_data(comparison):
 
 def test_every_form_is_written_and_others_are_refused(comparison, tmp_path):
     page = comparison.save(tmp_path / "a.html").read_text(encoding="utf-8")
-    for words in ("Attack by defence", "What the server sees of one client", "membership, active server", "no ceiling"):
+    for words in (
+        "Attack by defence",
+        "What the server sees of one client",
+        "membership, active server",
+        "no ceiling",
+    ):
         assert words in page
-    assert page.count('<img src="data:image/png;base64,') == 6 * 4
+    shown = sum(len(each.sight.pictures) for each in comparison.defences)
+    assert page.count('<img src="data:image/png;base64,') == 6 + shown > 12
     assert "| membership, server |" in comparison.save(tmp_path / "a.md").read_text(encoding="utf-8")
     assert json.loads(comparison.save(tmp_path / "a.json").read_text(encoding="utf-8"))["version"] == 1
     with pytest.raises(InvalidArgument, match="which form"):
@@ -221,7 +233,7 @@ def test_the_verdict_names_what_is_above_its_ceiling():
     assert broken.exceeded == (("noised", "membership, server"),)
     assert "the guarantee does not hold there" in broken.verdict
     fine = _compare(open=_attack(0.9), noised=_attack(0.3, 0.4))
-    assert "Under 'open' the strongest attack is membership, server" in fine.verdict
+    assert "The strongest attack is membership, server, under 'open'" in fine.verdict
     assert "least under 'noised'" in fine.verdict
 
 

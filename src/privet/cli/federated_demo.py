@@ -1,4 +1,4 @@
-"""What ``privet federated demo`` trains: 50 clients with handwritten digits, a small network, four defences."""
+"""What ``privet federated demo`` trains: 50 clients with handwritten digits, and a small network."""
 
 import numpy as np
 import torch
@@ -24,8 +24,8 @@ def draw_digits_game(seed: int) -> FederatedGame:
     """The digits of scikit-learn, dealt to 50 clients.
 
     Source: E. Alpaydin and C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine Learning
-    Repository, 1998 (its test set: 1,797 digits of 8 × 8 pixels), as scikit-learn carries it. The property of a
-    client is a scanner out of adjustment: its own pictures are one pixel too far to the left.
+    Repository, 1998 (its test set: 1,797 digits of 8 × 8 pixels), as scikit-learn carries it. The property
+    of a client is a scanner out of adjustment: its own pictures are one pixel too far to the left.
     """
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped]
@@ -54,7 +54,7 @@ def plan_digits_attacks(seed: int) -> FederatedAttackPlan:
 
 def make_digits_sight() -> MessageSight:
     """The rows of the first layer as digits."""
-    return MessageSight("0.weight", (_SIDE, _SIDE))
+    return MessageSight("0", (_SIDE, _SIDE))
 
 
 def _make_model() -> nn.Module:

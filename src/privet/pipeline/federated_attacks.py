@@ -108,14 +108,14 @@ def attack_run(
 ) -> FederatedTrial:
     """Train under this defence with each adversary watching, attack, and judge.
 
-    *Adversary*: the server and a participant; passive, and active in runs of their own. They know the defence,
-    the architecture, how clients train, which client a target would be of, and public records.
+    *Adversary*: the server and a participant; passive, and active in runs of their own. They know the
+    defence, the architecture, how clients train, which client a target would be of, and public records.
     """
     server, participant = RoundRecorder(Observer.SERVER), RoundRecorder(Observer.PARTICIPANT)
     tell("training")
     run = _train(plan, game, defence, [server, participant])
     claim = prove_for_record(run) if run.ledger is not None else None
-    judge = _Judge(plan, defence, claim)
+    judge = _CeilingJudge(plan, defence, claim)
     attacks = []
     for recorder in (server, participant):
         tell(f"attacks of a passive {recorder.place}")
@@ -139,7 +139,7 @@ def attack_run(
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Judge:
+class _CeilingJudge:
     """Success, baseline and ceiling of attacks under one defence."""
 
     plan: FederatedAttackPlan
@@ -232,7 +232,8 @@ def _guess_membership(
 def _guess_properties(
     plan: FederatedAttackPlan, game: FederatedGame, steps: Sequence[ObservedStep]
 ) -> Recoveries:
-    assert game.examples is not None and game.with_property is not None
+    assert game.examples is not None
+    assert game.with_property is not None
     attack = PropertyInference(
         game.examples,
         plan.describe_sharing(game.records_each),

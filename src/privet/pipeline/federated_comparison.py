@@ -26,22 +26,34 @@ __all__ = ["MessageSight", "attack_defence", "compare_federated", "join_defences
 
 _SHOWN = 6  # pictures of one message
 _CLIENT = 1  # whose message is shown
+_ALIKE = 0.2  # of the range of inputs: rows that differ less everywhere are one picture
 
 
 @final
 class MessageSight:
     """Draws the first layer of a message as pictures: what the server reads of one client.
 
-    ``layer`` is the name of a parameter with a row for each unit, ``shape`` that of one picture.
+    ``layer`` is the name of a linear layer that takes the whole input and has a bias, ``shape`` that of one
+    picture.
     """
 
     def __init__(self, layer: str, shape: tuple[int, int]) -> None:
         self._layer, self._shape = layer, shape
 
-    def draw_rows(self, rows: Numbers) -> tuple[Picture, ...]:
-        """The rows with the largest norm, each from its least to its largest value."""
-        chosen = np.argsort(-np.linalg.norm(rows, axis=1), kind="stable")[:_SHOWN]
-        return tuple(Picture(_to_grey(rows[place]).reshape(self._shape)) for place in chosen)
+    def draw_rows(self, weight: Numbers, bias: Numbers) -> tuple[Picture, ...]:
+        """Rows of the first layer divided by their bias: those that are most like inputs, and no two alike.
+
+        For one example the ratio of both gradients is the example. Inputs lie between 0 and 1, so a ratio far
+        outside of that is a mixture.
+        """
+        large = np.abs(bias) > 1e-6 * float(np.abs(bias).max(initial=0.0))
+        ratios = weight[large] / bias[large, None]
+        outside = np.abs(ratios - np.clip(ratios, 0.0, 1.0)).max(axis=1, initial=0.0)
+        chosen: list[Numbers] = []
+        for row in ratios[np.argsort(outside, kind="stable")]:
+            if all(np.abs(row - other).max() > _ALIKE for other in chosen):
+                chosen.append(row)
+        return tuple(Picture(_to_grey(row).reshape(self._shape)) for row in chosen[:_SHOWN])
 
     def draw_records(self, records: Records) -> tuple[Picture, ...]:
         """Some of a client's own records."""
@@ -49,7 +61,7 @@ class MessageSight:
         return tuple(Picture(_to_grey(row).reshape(self._shape)) for row in inputs)
 
     def look(self, trial: FederatedTrial) -> ServerSight | None:
-        """What the server read of one client in the last round that it saw; None if the client was in none."""
+        """What the server read of one client in the last round that it saw; None if there was none."""
         seen = [
             message
             for each in trial.recorder.rounds
@@ -60,12 +72,11 @@ class MessageSight:
             return None
         message, size = seen[-1], int(np.prod(self._shape))
         if message.update is not None:
-            rows = -np.asarray(message.update[self._layer], dtype=np.float64)
-            # Of z = W x + b the gradient of a row of W is a multiple of x; its sign is that of the bias.
-            bias = message.update.get(self._layer.replace("weight", "bias"))
-            if bias is not None:
-                rows = rows * np.sign(-np.asarray(bias))[:, None]
-            return ServerSight(words="Read from the open update.", pictures=self.draw_rows(rows))
+            pictures = self.draw_rows(
+                np.asarray(message.update[f"{self._layer}.weight"], dtype=np.float64),
+                np.asarray(message.update[f"{self._layer}.bias"], dtype=np.float64),
+            )
+            return ServerSight(words="Read from the open update.", pictures=pictures)
         content = np.frombuffer(message.payload[-_SHOWN * size :], dtype=np.uint8)
         if len(content) < size:
             return None
@@ -85,7 +96,8 @@ def compare_federated(
 ) -> FederatedComparison:
     """Attack the same clients under every defence, and put the results in one table.
 
-    *Adversary*: the server and a participant, passive and active, who know each defence and how clients train.
+    *Adversary*: the server and a participant, passive and active, who know each defence and how clients
+    train.
 
     *Leaks*: with ``sight`` the report shows records of a client and what a server reads of them. Leave it out
     for data that are not public.

@@ -58,7 +58,8 @@ def draw_federated_game(
     """Deal labelled records to clients.
 
     Args:
-        records: labelled records; ``clients`` × (``own`` + 2 · ``slots``) of them are dealt, the rest is public.
+        records: labelled records; ``clients`` × (``own`` + 2 · ``slots``) of them are dealt, the rest
+            is public.
         clients: how many clients.
         own: records that a client has in any case.
         slots: targets of each client. A fair coin for each says whether the client holds it or a substitute.

@@ -1,4 +1,6 @@
-"""The report page of attacks on federated runs: one table of attacks and defences, and what the server sees."""
+"""The report page of attacks on federated runs: attack by defence, and what the server sees."""
+
+import math
 
 from privet.exhibits import Picture
 from privet.reporting.charts.figures import chart_figure
@@ -66,11 +68,10 @@ def _defences(content: FederatedContent) -> Html:
             text(f"{percent(defence.test_accuracy.value)} ({rate_range(defence.test_accuracy)})"),
             text(_epsilon(defence)),
             text(defence.covers),
-            text(f"{defence.seconds:.1f} s"),
         ]
         for defence in content.defences
     ]
-    header = ["Defence", "What it does", "Test accuracy", "ε of a client", "Proved against", "Time of a run"]
+    header = ["Defence", "What it does", "Test accuracy", "ε of a client", "Proved against"]
     notes = [
         f"ε of a client: all of a client's records together, over all rounds{_delta_words(content)}. A "
         "smaller ε is a stronger proof.",
@@ -80,7 +81,7 @@ def _defences(content: FederatedContent) -> Html:
     return section(
         "defences",
         "What each defence costs and proves",
-        [table("All defences", header, rows, "recovered"), bullet_list(text(words) for words in notes)],
+        [table("All defences", header, rows, "federated"), bullet_list(text(words) for words in notes)],
     )
 
 
@@ -103,8 +104,8 @@ def _chart(content: FederatedContent, place: int, key: str) -> Html:
         f"success-{place}",
         success_chart(rows),
         caption=(
-            f"{key[:1].upper()}{key[1:]}: the baseline among targets that were left out, the success with its "
-            "interval, and the proved ceiling where a proof covers the observer."
+            f"{key[:1].upper()}{key[1:]}: the baseline among targets that were left out, the success with "
+            "its interval, and the proved ceiling where a proof covers the observer."
         ),
         description=f"Success of {key} under each defence: {in_words}.",
         height=130 + _ROW * len(rows),
@@ -120,28 +121,31 @@ def _overview(content: FederatedContent) -> Html:
         "Success and its interval, against the baseline; below it the most that any attack can reach, where "
         "a proof covers the observer"
     )
-    return table(caption, header, rows, "recovered")
+    return table(caption, header, rows, "federated")
 
 
 def _cell(attack: FederatedAttack | None) -> Html:
     if attack is None:
         return text("–")
-    success = element("strong" if attack.detected else "span", text(percent(attack.success.value)))
-    ceiling = (
-        "no ceiling"
-        if attack.sure_ceiling is None
-        else f"at most {percent_at_most(attack.sure_ceiling)}" + (" – exceeded" if attack.exceeded else "")
-    )
-    return join_html(
-        [
-            success,
-            text(f" ({rate_range(attack.success)})"),
-            Html("<br>"),
-            text(f"against {percent(attack.baseline.value)}"),
-            Html("<br>"),
-            text(ceiling),
-        ]
-    )
+    low, high = (f"{100 * end:.0f}" for end in (attack.success.lower, attack.success.upper))
+    lines = [
+        element("strong" if attack.detected else "span", text(_whole_percent(attack.success.value))),
+        text(f"{low} to {high}\u00a0%"),
+        text(f"against {_whole_percent(attack.baseline.value)}"),
+        text(_ceiling_words(attack)),
+    ]
+    return Html("<br>".join(lines))
+
+
+def _ceiling_words(attack: FederatedAttack) -> str:
+    if attack.sure_ceiling is None:
+        return "no ceiling"
+    most = math.ceil(1000 * attack.sure_ceiling - 1e-9) / 10  # rounded up
+    return f"at most {most:g}\u00a0%" + (" – exceeded" if attack.exceeded else "")
+
+
+def _whole_percent(share: float) -> str:
+    return f"{100 * share:.0f}\u00a0%"
 
 
 def _rows_of_numbers(content: FederatedContent, key: str) -> Html:
@@ -181,9 +185,9 @@ def _sight(content: FederatedContent) -> list[Html]:
             "What the server sees of one client",
             [
                 paragraph(
-                    "The first layer of one message of the last round, as pictures: the row of each neuron "
-                    "with its largest weights. A row of an open update is a sum of the client's records, and "
-                    "often one record by itself. A masked message has the same length and looks like noise.",
+                    "The first layer of one message of the last round, as pictures: the row of a neuron, "
+                    "divided by its bias. In an open update it is a mixture of the client's records, and "
+                    "often one record by itself. Of a masked message only bytes can be read.",
                 ),
                 element("ul", join_html(items), {"class": "gallery"}),
             ],
@@ -218,7 +222,7 @@ def _how(content: FederatedContent) -> Html:
     wants = {attack.key: attack.wants for defence in content.defences for attack in defence.attacks}
     observers = {attack.observer for defence in content.defences for attack in defence.attacks}
     sentences = [
-        *(f"{key[:1].upper()}{key[1:]}: the adversary wants {want}." for key, want in wants.items()),
+        *(_want_words(key, want) for key, want in wants.items()),
         *(observer_words(observer) for observer in sorted(observers)),
         "Every attack ran on a live run, through an observer of its messages. An active adversary changes "
         "the run, so it has a run of its own.",
@@ -231,6 +235,11 @@ def _how(content: FederatedContent) -> Html:
         "which they leave, is exact.",
     ]
     return section("how", "How this was measured", [bullet_list(text(words) for words in sentences)])
+
+
+def _want_words(key: str, want: str) -> str:
+    wish = f"to know {want}" if want.startswith("whether") else want
+    return f"{key[:1].upper()}{key[1:]}: the adversary wants {wish}."
 
 
 def _reproduce(content: FederatedContent) -> Html:

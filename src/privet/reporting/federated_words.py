@@ -30,9 +30,9 @@ def federated_sentence(content: FederatedContent) -> str:
     if strongest is None:
         return "No attack was run. Name at least one."
     sentence = (
-        f"Under {worst.name!r} the strongest attack is {strongest.key}: it names "
-        f"{percent(strongest.success.value)} of what clients hold, and "
-        f"{percent(strongest.baseline.value)} of what they do not."
+        f"The strongest attack is {strongest.key}, under {worst.name!r}: it names "
+        f"{percent(strongest.success.value)} of the targets that are in, and "
+        f"{percent(strongest.baseline.value)} of those left out."
     )
     if best is not worst:
         sentence += f" Attacks find least under {best.name!r}."

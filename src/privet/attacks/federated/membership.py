@@ -1,8 +1,8 @@
 """Membership from several observed rounds: was this record in the data of this client?
 
 An attack gets ``RoundSignals``, never the coin; ``run`` joins the coin to the scores afterwards, as with
-every attack. A signal is put on one scale in each round and averaged over the rounds in which the record's client
-was in a step.
+every attack. A signal is put on one scale in each round and averaged over the rounds in which the record's
+client was in a step.
 """
 
 from abc import ABC, abstractmethod

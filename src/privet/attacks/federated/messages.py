@@ -105,7 +105,7 @@ class MessageInversion:
             own = np.flatnonzero([step.may_hold(int(home)) for home in targets.homes])
             if not len(own):
                 continue
-            rows = self.recover(module, step, truths.shape[1:]).reshape(-1, flat.shape[1])
+            rows = self.recover(module, step, truths.shape[1:]).reshape(-1, flat.shape[1]).astype(np.float64)
             if not len(rows):
                 continue
             distances = np.stack([_distances(rows, target) for target in flat[own]])
