@@ -13,7 +13,7 @@ from tests.unit.curator_tables import STEWARD, write_clinic
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne, Unit
 from privet.curator.questions.accuracy import round_epsilon_up
-from privet.curator.questions.planner import MetadataPlanner
+from privet.curator.questions.planner import MetadataPlanner, read_canonical
 from privet.curator.questions.steward_file import append_dataset, read_steward_file
 from privet.errors import InvalidArgument, Unreadable
 from privet.ledger import Ledger
@@ -345,3 +345,28 @@ def test_planning_opens_no_file(planner, monkeypatch):
     monkeypatch.setattr(os, "open", refuse)
     for place, statistic in enumerate(EVERY):
         ask(planner, {**statistic, "label": f"new {place}"}, delta=1e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([0.1, 0.3, 1, 2, 3, 5, 7, 11, 1e3]), min_size=3, max_size=3))
+def test_a_worker_reads_the_canonical_form_of_weights_as_itself(planner, weights):
+    """Otherwise the worker refuses, after the charge, what the planner has priced."""
+    total = {"kind": "sum", "column": "age"}
+    planned = ask(
+        planner, *({**one, "weight": weight} for one, weight in zip([COUNT, AGE, total], weights, strict=True))
+    )
+    metadata = planner.stewardship.find("visits")
+    assert read_canonical(metadata, planned.canonical).to_plain() == planned.canonical
+
+
+NOT_CANONICAL = [
+    {"statistics": [{**COUNT, "weight": 1e-6}, {**AGE, "weight": 10}]},
+    {"where": {"any": [{"column": "age", "in": [*range(k, k + 1000)]} for k in (0, 1000)]}},
+    {"where": {"column": "cost", "in": [10**400]}},
+]
+
+
+@pytest.mark.parametrize("fields", NOT_CANONICAL, ids=["weights", "joined lists", "huge"])
+def test_what_no_worker_can_read_is_refused_before_the_charge(planner, fields):
+    with pytest.raises(InvalidArgument):
+        planner.plan("visits", {"version": 1, "statistics": [COUNT], "epsilon": 0.5, **fields})
