@@ -29,6 +29,7 @@ from privet.federated import (
     PlainSum,
     ServerAdam,
     ServerSGD,
+    SumProtocol,
 )
 from privet.federated.local_training import LocalTraining
 from privet.federated.model_layout import ModelLayout
@@ -814,3 +815,41 @@ class WeakSum(NoisySumProtocol):
 def test_a_sum_with_too_little_noise_ends_the_run():
     with pytest.raises(NotProved, match="with 1 contributors, and its noise needs 3"):
         run(epsilon=3.0, delta=DELTA, privacy=DistributedNoise(least_contributors=3), sums=WeakSum())
+
+
+class CoarseSum(SumProtocol):
+    """A plain sum of numbers that clients round, as fixed-point numbers do; ``norms`` has those of all vectors."""
+
+    threat_model = "nobody"
+
+    def __init__(self, bits):
+        self.encoding, self.norms = FixedPoint(largest=10.0, fraction_bits=bits), []
+
+    def bound_growth(self, length):
+        return self.encoding.bound_growth(length)
+
+    def serve(self, *, round_number, clients, length):
+        return PlainSum().serve(round_number=round_number, clients=clients, length=length)
+
+    def answer(self, *, client, message, state, vector):
+        exact = vector()
+        words = self.encoding.encode(exact, round_number=1, length=exact.size)
+        rounded = self.encoding.decode(words, round_number=1, length=exact.size)
+        self.norms.append(float(np.linalg.norm(rounded)))
+        return PlainSum().answer(client=client, message=message, state=state, vector=lambda: rounded)
+
+
+def test_rounded_updates_stay_within_the_clip_that_the_servers_noise_hides():
+    """Numbers just above half a step are all rounded up: the norm that is added would be above the clip."""
+    sums = CoarseSum(bits=6)
+    result = run(
+        make_clients(30), epsilon=3.0, delta=DELTA, rounds=1, privacy=CentralNoise(clip=0.06), sums=sums
+    )
+    assert len(sums.norms) == result.history[0].contributors == 30
+    assert max(sums.norms) <= 0.06
+    assert max(sums.norms) > 0.01
+
+
+def test_a_sum_that_rounds_too_coarsely_for_the_clip_is_refused():
+    with pytest.raises(InvalidArgument, match="more bits behind the point"):
+        run(epsilon=3.0, delta=DELTA, privacy=CentralNoise(clip=0.01), sums=CoarseSum(bits=6))

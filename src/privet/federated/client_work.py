@@ -53,6 +53,7 @@ ClientData = Callable[[int], object]
 _LOGGER = getLogger(__name__)
 _MEMORY = "privet"
 _MOST_KEPT = 4096
+_BELOW = 1 - 1e-12  # of float64 norms
 
 
 @final
@@ -195,6 +196,8 @@ class ClientWork:
             vector = noisy.double()
         if self._weights is not None:
             vector[: self._layout.size] *= self._weights[client]
+        if self._terms.server_adds_noise:
+            self._leave_room(vector, instruction.bound)
         numbers: Numbers = vector.numpy()
         return numbers
 
@@ -248,6 +251,18 @@ class ClientWork:
             count = clip.count(squared.reshape(1))
             return torch.cat([update * clip.factors(squared.reshape(1)), torch.tensor([count]).double()])
         return update * clip.factors(squared.reshape(1))
+
+    def _leave_room(self, vector: Tensor, bound: float) -> None:
+        """Make the update so much shorter that the protocol's rounding does not lead beyond the clip bound."""
+        clip = self._terms.clip
+        growth = self._protocol.bound_growth(vector.numel())
+        if clip is None or growth == 0:
+            return
+        most = clip.with_bound(bound).bound if isinstance(clip, Adaptive) else clip.bound
+        update = vector[: self._layout.size]
+        norm, room = float(update.norm()), max(most - growth, 0.0) * _BELOW
+        if norm > room:
+            update *= room / norm
 
     def open(self, client: int) -> LocalObjective:
         """The examples of a client. The last ones are kept."""

@@ -90,6 +90,7 @@ class CentralNoise(FederatedPrivacy):
                 "Correlated noise is proved for one noise scale in all rounds, and an adaptive clip changes "
                 "the scale. Give a fixed clip: clip=1.0."
             )
+        _require_fine(protocol.bound_growth(size.length + isinstance(clip, Adaptive)), clip.bound)
         target = _require_target(size)
         plan = TrainingPlan.calibrated(
             epsilon=target.epsilon,
@@ -244,6 +245,14 @@ def _whole_update_clip(clip: Clip | float) -> Clip:
             f"'clip' must be for the whole update, got {rule!r}. Give a number, Automatic or Adaptive."
         )
     return rule
+
+
+def _require_fine(growth: float, bound: float) -> None:
+    if growth > bound / 2:
+        raise InvalidArgument(
+            f"'sums' must round by far less than the clip bound {bound:g}, and may move an update by "
+            f"{growth:.3g}. Use more bits behind the point, or a larger clip."
+        )
 
 
 def _require_target(size: RunSize) -> EpsilonTarget:

@@ -62,6 +62,15 @@ class SumProtocol(ABC):
     def threat_model(self) -> str:
         """Who may be curious or malicious, and how many may collude, in one sentence."""
 
+    def bound_growth(self, length: int) -> float:
+        """How much further than the norm of a vector its part of the sum may reach, because it is encoded.
+
+        Noise that a server adds to the sum must hide that, too: clients leave room for it below the clip
+        bound.
+        """
+        del length
+        return 0.0
+
     @abstractmethod
     def serve(
         self, *, round_number: int, clients: Sequence[int], length: int

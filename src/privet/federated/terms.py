@@ -42,6 +42,8 @@ class Terms(ABC):
     ``plan`` is the plan that is accounted, where there is one. ``clip`` is the rule of the first round.
     ``local_deviation`` is the standard deviation of the noise that each client adds by itself.
     ``hides_failures`` says that noise hides the data, so that no answer may tell that a client cannot train.
+    ``server_adds_noise`` says that the clip bound is what the noise on a sum hides, so that rounding must not
+    lead beyond it.
     ``clients_count_rounds`` says that a client takes part in ``rounds`` rounds at most, whatever the server
     says.
     """
@@ -50,6 +52,7 @@ class Terms(ABC):
     clip: Clip | None = None
     local_deviation: float = 0.0
     least_contributors: int = 0
+    server_adds_noise: bool = False
     clients_count_rounds: bool = False
     hides_failures: bool = True
     rounds: int
@@ -89,6 +92,8 @@ class Terms(ABC):
 @final
 class CentralTerms(Terms):
     """The server adds the noise of a plan whose examples are clients."""
+
+    server_adds_noise = True
 
     def __init__(self, plan: TrainingPlan, clip: Clip) -> None:
         self.plan, self.clip, self.rounds, self.sampling = plan, clip, plan.steps, plan.sampling

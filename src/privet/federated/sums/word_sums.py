@@ -24,6 +24,9 @@ class WordSum(SumProtocol):
     def with_encoding(self, encoding: WordEncoding) -> "WordSum":
         """The same protocol with another encoding."""
 
+    def bound_growth(self, length: int) -> float:
+        return self.encoding.bound_growth(length)
+
 
 @final
 @dataclass(frozen=True, eq=False)
