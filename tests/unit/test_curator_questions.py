@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("polars")
 
-from tests.unit.curator_tables import STEWARD, write_clinic
+import polars as pl
+from tests.unit.curator_tables import STEWARD, visits, write_clinic
 
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne, Unit
 from privet.curator.questions.accuracy import round_epsilon_up
 from privet.curator.questions.planner import MetadataPlanner, read_canonical
 from privet.curator.questions.steward_file import append_dataset, read_steward_file
+from privet.curator.worker.data_sources import DataSources
 from privet.errors import InvalidArgument, Unreadable
 from privet.ledger import Ledger
 
@@ -353,7 +355,8 @@ def test_a_worker_reads_the_canonical_form_of_weights_as_itself(planner, weights
     """Otherwise the worker refuses, after the charge, what the planner has priced."""
     total = {"kind": "sum", "column": "age"}
     planned = ask(
-        planner, *({**one, "weight": weight} for one, weight in zip([COUNT, AGE, total], weights, strict=True))
+        planner,
+        *({**one, "weight": weight} for one, weight in zip([COUNT, AGE, total], weights, strict=True)),
     )
     metadata = planner.stewardship.find("visits")
     assert read_canonical(metadata, planned.canonical).to_plain() == planned.canonical
@@ -370,3 +373,19 @@ NOT_CANONICAL = [
 def test_what_no_worker_can_read_is_refused_before_the_charge(planner, fields):
     with pytest.raises(InvalidArgument):
         planner.plan("visits", {"version": 1, "statistics": [COUNT], "epsilon": 0.5, **fields})
+
+
+def test_two_datasets_that_share_a_file_in_part_are_refused(tmp_path):
+    """They would have two fingerprints, and so two budgets for the same people."""
+    second = STEWARD[STEWARD.index("[datasets.visits]") : STEWARD.index("[datasets.visits.tables")]
+    (tmp_path / "steward.toml").write_text(STEWARD + second.replace("datasets.visits", "datasets.again"))
+    with pytest.raises(InvalidArgument, match="two budgets"):
+        read_steward_file(tmp_path / "steward.toml")
+
+
+def test_a_joined_column_that_the_main_file_has_too_is_refused(tmp_path):
+    """The join would read the main file's, which the steward did not make public."""
+    write_clinic(tmp_path, visits().with_columns(sex=pl.lit("x")))
+    sources = DataSources(b"salt")
+    with pytest.raises(InvalidArgument, match="Rename"):
+        sources.check(read_steward_file(tmp_path / "steward.toml").find("visits"))
