@@ -253,7 +253,7 @@ class ClientWork:
         return update * clip.factors(squared.reshape(1))
 
     def _leave_room(self, vector: Tensor, bound: float) -> None:
-        """Make the update so much shorter that the protocol's rounding does not lead beyond the clip bound."""
+        """Shorten the update so much that the protocol's rounding does not lead beyond the clip bound."""
         clip = self._terms.clip
         growth = self._protocol.bound_growth(vector.numel())
         if clip is None or growth == 0:
