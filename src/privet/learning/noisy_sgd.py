@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from privet.learning.hyperparameters import DescentPlan, least_strength, startin
 from privet.learning.losses import Floats
 from privet.learning.risk import Risk, summation_error
 from privet.learning.solver import (
-    MORE_ROWS,
     SLACK,
     PreparedFit,
     Problem,
@@ -128,6 +127,10 @@ class NoisySGD(Solver):
     lots of one.
     """
 
+    # Not a multiple of the population: whether a secret number of rows is above one that the caller chooses
+    # would be told by the refusal.
+    most_rows: ClassVar[int] = 1 << 30
+
     steps: int | None = None
     sampling_rate: float = 1.0
     radius: float | None = None
@@ -217,7 +220,7 @@ class PreparedSGD(PreparedFit):
     def sensitivity(self) -> float:
         """How far apart the computed sums of gradients of two neighbours can be, at one θ in the ball."""
         problem = self.problem
-        rows, radius = MORE_ROWS * problem.population, self.radius * (1 + 1e-9)
+        rows, radius = NoisySGD.most_rows, self.radius * (1 + 1e-9)
         rounding = summation_error(problem.loss, rows=rows, dimension=problem.dimension, radius=radius)
         fine = math.sqrt(problem.dimension) * self.grid.granularity
         return (problem.gradient_distance + 2 * rounding + fine) * (1 + SLACK)
@@ -262,7 +265,7 @@ class PreparedSGD(PreparedFit):
         return (noise + start) * self.steps / max(1, round(self.solver.averaged_share * self.steps))
 
     def run(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Floats:
-        self.problem.check_rows(rows.shape[0])
+        self.problem.check_rows(rows.shape[0], NoisySGD.most_rows)
 
         def gradient(weights: Floats) -> Floats:
             risk = self._sample_lot(rows, targets, noise)

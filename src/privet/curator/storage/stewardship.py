@@ -216,8 +216,8 @@ class Stewardship:
                 and (there.epsilon, there.delta) != (cap.epsilon, cap.delta)
             ):
                 raise InvalidArgument(
-                    f"{analyst!r} has the cap ε = {there.epsilon:g} at δ = {there.delta:g} for these data, by "
-                    f"this name or another, and not the one that is given. Change that cap, with a reason."
+                    f"{analyst!r} has the cap ε = {there.epsilon:g} at δ = {there.delta:g} for these data, "
+                    f"by this name or another, and not the one that is given. Change that cap, with a reason."
                 )
             if cap is not None and there is None:
                 budgets.append(add_budget(connection, row.lineage_id, Scope.ANALYST, account, cap))
