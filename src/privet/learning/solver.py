@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -69,18 +69,13 @@ class Problem:
         """How far apart the sums of gradients of neighbours are at most, at any θ."""
         return self.adjacency.contribution_distance * self.loss.lipschitz
 
-    def check_rows(self, rows: int, most: int | None = None) -> None:
-        """Refuse more rows than the bounds on round-off are for: ``most``, or by the population."""
-        if most is not None:
-            if rows > most:
-                raise InvalidArgument(
-                    f"'X' must have at most {most} rows, because round-off is bounded for so many. Take a "
-                    f"random part of the rows."
-                )
-        elif rows > MORE_ROWS * self.population:
+    def check_rows(self, rows: int, most: int) -> None:
+        """Refuse more rows than the bounds on round-off are for."""
+        if rows > most:
             raise InvalidArgument(
                 f"'population' must be at least 1/{MORE_ROWS} of the number of rows, got {self.population}, "
-                f"because round-off is bounded by it. Give a number nearer to the size of the table."
+                f"because round-off is bounded for at most {most} rows. Give a number nearer to the size of "
+                f"the table."
             )
 
 
@@ -108,12 +103,11 @@ class PreparedFit(ABC):
 
 
 class Solver(ABC):
-    """A way to minimise a sum of losses privately; a frozen object.
+    """A way to minimise a sum of losses privately; a frozen object."""
 
-    ``most_rows`` is how many rows its bounds on round-off are for, or None for a multiple of the population.
-    """
-
-    most_rows: ClassVar[int | None] = None
+    def count_most_rows(self, problem: Problem) -> int:
+        """For how many rows its bounds on round-off are."""
+        return MORE_ROWS * problem.population
 
     @abstractmethod
     def prepare(self, problem: Problem, *, epsilon: float, delta: float, times: int = 1) -> PreparedFit:
