@@ -822,8 +822,12 @@ class CoarseSum(SumProtocol):
 
     threat_model = "nobody"
 
-    def __init__(self, bits):
-        self.encoding, self.norms = FixedPoint(largest=10.0, fraction_bits=bits), []
+    def __init__(self, bits, largest=10.0):
+        self.encoding, self.norms = FixedPoint(largest=largest, fraction_bits=bits), []
+
+    @property
+    def largest_number(self):
+        return self.encoding.largest_number
 
     def bound_growth(self, length):
         return self.encoding.bound_growth(length)
@@ -853,3 +857,20 @@ def test_rounded_updates_stay_within_the_clip_that_the_servers_noise_hides():
 def test_a_sum_that_rounds_too_coarsely_for_the_clip_is_refused():
     with pytest.raises(InvalidArgument, match="more bits behind the point"):
         run(epsilon=3.0, delta=DELTA, privacy=CentralNoise(clip=0.01), sums=CoarseSum(bits=6))
+
+
+def test_whether_a_client_is_in_a_sum_does_not_depend_on_how_large_its_update_is():
+    """A refusal of large numbers would tell of the data, and could end a round that a neighbour does not end."""
+    sums = CoarseSum(bits=20, largest=0.7)
+    result = run(
+        make_clients(30),
+        epsilon=3.0,
+        delta=DELTA,
+        rounds=1,
+        privacy=CentralNoise(clip=9.0),
+        sums=sums,
+        training=FedSGD(learning_rate=9.0),
+    )
+    assert result.history[0].refused == {}
+    assert result.history[0].contributors == 30
+    assert max(sums.norms) > 0.69

@@ -253,16 +253,16 @@ class ClientWork:
         return update * clip.factors(squared.reshape(1))
 
     def _leave_room(self, vector: Tensor, bound: float) -> None:
-        """Shorten the update so much that the protocol's rounding does not lead beyond the clip bound."""
+        """Shorten the update so much that the protocol takes it, and rounds it to within the clip bound."""
         clip = self._terms.clip
         growth = self._protocol.bound_growth(vector.numel())
-        if clip is None or growth == 0:
-            return
+        assert clip is not None
         most = clip.with_bound(bound).bound if isinstance(clip, Adaptive) else clip.bound
         update = vector[: self._layout.size]
-        norm, room = float(update.norm()), max(most - growth, 0.0) * _BELOW
-        if norm > room:
-            update *= room / norm
+        room = min(most - growth, self._protocol.largest_number * _BELOW)
+        norm = float(update.norm())
+        if norm > room and room < most:  # else it was clipped already
+            update *= max(room, 0.0) * _BELOW / norm
 
     def open(self, client: int) -> LocalObjective:
         """The examples of a client. The last ones are kept."""

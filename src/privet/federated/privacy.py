@@ -116,8 +116,10 @@ class LocalNoise(FederatedPrivacy):
 
     *Guarantee*: everything that a client sends in the run is (ε, δ)-differentially private for that client's
     data as a whole, replaced by any other data, whoever sees the messages and whatever the server asks. A
-    client takes part in no more than the planned number of rounds, and counts them itself. *Leaks*: which
-    client takes part, and when.
+    client takes part in no more than the planned number of rounds, and counts them itself. It counts in the
+    context that Flower keeps for its node and for one run of Flower: a node that was set up anew, or another
+    run, counts from 0 and is a run of its own, whose cost adds to this one's. So decide at the clients which
+    runs they take part in. *Leaks*: which client takes part, and when.
 
     Args:
         clip: the fixed clipping rule; a number C means ``Flat(C)``.

@@ -7,6 +7,7 @@ in time is missing from the replies. The client's part is a function of the mess
 and over sockets.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,6 +71,15 @@ class SumProtocol(ABC):
         """
         del length
         return 0.0
+
+    @property
+    def largest_number(self) -> float:
+        """The largest absolute value that a number may have; a vector with a larger one is refused.
+
+        Whether a client refuses must not depend on its data where a server's noise hides these, so clients
+        keep their norm below it.
+        """
+        return math.inf
 
     @abstractmethod
     def serve(

@@ -115,6 +115,10 @@ class EncryptedSum(SumProtocol):
             "protocol, and together they could open every vector."
         )
 
+    @property
+    def largest_number(self) -> float:
+        return self.largest
+
     def bound_growth(self, length: int) -> float:
         """The errors of the encryption of a vector, and of that of zeros in its place."""
         return 2 * math.sqrt(length) * self.parameters.fresh_error

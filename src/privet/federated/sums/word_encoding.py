@@ -48,6 +48,11 @@ class WordEncoding(ABC):
         """How much larger than the norm of a vector that of its rounded numbers may be."""
 
     @property
+    def largest_number(self) -> float:
+        """The largest absolute value that can be encoded."""
+        return math.inf
+
+    @property
     def least_honest(self) -> int:
         """How many honest clients a sum must be over. A protocol that does not guarantee it is refused."""
         return 0
@@ -131,6 +136,10 @@ class FixedPoint(WordEncoding):
         rounding = math.ldexp(contributors, -self.fraction_bits - 1)
         inexact = self._reach(contributors) > 2**53
         return rounding + (contributors * self.largest * 2.0**-52 if inexact else 0.0)
+
+    @property
+    def largest_number(self) -> float:
+        return self.largest
 
     def bound_growth(self, length: int) -> float:
         """Each number moves by half a step at most."""

@@ -24,6 +24,10 @@ class WordSum(SumProtocol):
     def with_encoding(self, encoding: WordEncoding) -> "WordSum":
         """The same protocol with another encoding."""
 
+    @property
+    def largest_number(self) -> float:
+        return self.encoding.largest_number
+
     def bound_growth(self, length: int) -> float:
         return self.encoding.bound_growth(length)
 
