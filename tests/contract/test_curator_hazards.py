@@ -306,3 +306,14 @@ def test_adjacency_is_with_every_plan(tmp_path):
         planner.plan("visits", {"version": 1, "statistics": [COUNT], "epsilon": 1.0}).adjacency.unit
         is Unit.USER
     )
+
+
+@pytest.mark.parametrize("people", [39, 40, 200])
+def test_errors_a_model_does_not_fail_for_more_people_than_the_analyst_has_named(tmp_path, people):
+    """A failure above a multiple of 'population' would count any group exactly, for next to no ε."""
+    frame = visits(rows=people).with_columns(patient=pl.int_range(people))
+    planner, worker = clinic(tmp_path, frame, patients(people))
+    model = {"estimator": "ridge", "features": ["ward"], "target": "age", "population": 10}
+    question = {"version": 1, "model": model, "epsilon": 0.01, "delta": 1e-7}
+    answer = worker.answer("visits", planner.plan("visits", question), request="x")
+    assert len(answer["model"]["weights"][0]) == 3

@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 pytest.importorskip("polars")
 
-from tests.unit.curator_tables import STEWARD, write_clinic
+import polars as pl
+from tests.unit.curator_tables import STEWARD, visits, write_clinic
 
 from privet.accounting import account
 from privet.adjacency import AddRemove, ReplaceOne, Unit
 from privet.curator.questions.accuracy import round_epsilon_up
-from privet.curator.questions.planner import MetadataPlanner
+from privet.curator.questions.planner import MetadataPlanner, read_canonical
 from privet.curator.questions.steward_file import append_dataset, read_steward_file
+from privet.curator.worker.data_sources import DataSources
 from privet.errors import InvalidArgument, Unreadable
 from privet.ledger import Ledger
 
@@ -346,3 +348,45 @@ def test_planning_opens_no_file(planner, monkeypatch):
     monkeypatch.setattr(os, "open", refuse)
     for place, statistic in enumerate(EVERY):
         ask(planner, {**statistic, "label": f"new {place}"}, delta=1e-8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from([0.1, 0.3, 1, 2, 3, 5, 7, 11, 1e3]), min_size=3, max_size=3))
+def test_a_worker_reads_the_canonical_form_of_weights_as_itself(planner, weights):
+    """Otherwise the worker refuses, after the charge, what the planner has priced."""
+    total = {"kind": "sum", "column": "age"}
+    planned = ask(
+        planner,
+        *({**one, "weight": weight} for one, weight in zip([COUNT, AGE, total], weights, strict=True)),
+    )
+    metadata = planner.stewardship.find("visits")
+    assert read_canonical(metadata, planned.canonical).to_plain() == planned.canonical
+
+
+NOT_CANONICAL = [
+    {"statistics": [{**COUNT, "weight": 1e-6}, {**AGE, "weight": 10}]},
+    {"where": {"any": [{"column": "age", "in": [*range(k, k + 1000)]} for k in (0, 1000)]}},
+    {"where": {"column": "cost", "in": [10**400]}},
+]
+
+
+@pytest.mark.parametrize("fields", NOT_CANONICAL, ids=["weights", "joined lists", "huge"])
+def test_what_no_worker_can_read_is_refused_before_the_charge(planner, fields):
+    with pytest.raises(InvalidArgument):
+        planner.plan("visits", {"version": 1, "statistics": [COUNT], "epsilon": 0.5, **fields})
+
+
+def test_two_datasets_that_share_a_file_in_part_are_refused(tmp_path):
+    """They would have two fingerprints, and so two budgets for the same people."""
+    second = STEWARD[STEWARD.index("[datasets.visits]") : STEWARD.index("[datasets.visits.tables")]
+    (tmp_path / "steward.toml").write_text(STEWARD + second.replace("datasets.visits", "datasets.again"))
+    with pytest.raises(InvalidArgument, match="two budgets"):
+        read_steward_file(tmp_path / "steward.toml")
+
+
+def test_a_joined_column_that_the_main_file_has_too_is_refused(tmp_path):
+    """The join would read the main file's, which the steward did not make public."""
+    write_clinic(tmp_path, visits().with_columns(sex=pl.lit("x")))
+    sources = DataSources(b"salt")
+    with pytest.raises(InvalidArgument, match="Rename"):
+        sources.check(read_steward_file(tmp_path / "steward.toml").find("visits"))

@@ -23,6 +23,7 @@ from privet.curator.selftest import run_selftest
 from privet.curator.selftest.judging import SeenAnswer, judge_round
 from privet.curator.selftest.toys import ADJACENCY, DATASET, FINGERPRINT, DrawingWorker, NumberPlanner
 from privet.curator.service import AnswerStatus
+from privet.curator.serving.ledger_side import set_analyst_cap
 from privet.curator.storage import (
     DatabaseCurator,
     HeadFile,
@@ -340,6 +341,34 @@ def test_the_evidence_has_the_ledger_and_an_entry_for_the_registry(place):
     json.dumps(evidence, allow_nan=False)
     with pytest.raises(InvalidArgument, match="stewards and auditors"):
         place.curator.export(place.ann, DATASET)
+
+
+def test_a_cap_that_is_given_is_never_dropped_in_silence(place):
+    """One cap stands for all names of the same data; another one under a second name would have been ignored."""
+    place.steward.add_dataset(
+        "second", fingerprint=FINGERPRINT, adjacency=ADJACENCY, cap=Budget(epsilon=1.0, delta=1e-6)
+    )
+    with pytest.raises(InvalidArgument, match="has the cap ε = 0.5"):
+        place.steward.grant("ann", "second", cap=Budget(epsilon=0.1))
+    set_analyst_cap(place.steward, "second", "ann", Budget(epsilon=0.45), reason="less")
+    assert [state.epsilon for state in place.curator.budgets(place.ann, "second")] == [1.0, 0.45]
+    assert verify_database(place.database).is_sound
+
+
+def test_a_dataset_that_left_the_stewards_file_does_not_hide_the_others(place, monkeypatch):
+    place.steward.add_dataset(
+        "gone", fingerprint="gone", adjacency=ADJACENCY, cap=Budget(epsilon=1.0, delta=1e-6)
+    )
+    place.steward.grant("ann", "gone")
+    describe = NumberPlanner.describe
+
+    def refuse(planner, dataset):
+        if dataset == "gone":
+            raise InvalidArgument("There is no dataset 'gone'. Choose one that you may ask.")
+        return describe(planner, dataset)
+
+    monkeypatch.setattr(NumberPlanner, "describe", refuse)
+    assert [card.name for card in place.curator.datasets(place.ann)] == [DATASET]
 
 
 def test_renewed_people_have_a_fresh_budget_and_the_old_ledger_stays(place):

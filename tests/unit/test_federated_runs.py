@@ -846,28 +846,60 @@ def test_a_sum_with_too_little_noise_ends_the_run():
         run(epsilon=3.0, delta=DELTA, privacy=DistributedNoise(least_contributors=3), sums=WeakSum())
 
 
-class RoundingSum(SumProtocol):
-    """A plain sum that says that it rounds, by the most that it may."""
+class CoarseSum(SumProtocol):
+    """A plain sum of numbers that clients round, as fixed-point numbers do; ``norms`` has those of all vectors."""
 
-    threat_model = "the server reads everything"
+    threat_model = "nobody"
+
+    def __init__(self, bits, largest=10.0):
+        self.encoding, self.norms = FixedPoint(largest=largest, fraction_bits=bits), []
+
+    @property
+    def largest_number(self):
+        return self.encoding.largest_number
+
+    def bound_growth(self, length):
+        return self.encoding.bound_growth(length)
 
     def serve(self, *, round_number, clients, length):
         return PlainSum().serve(round_number=round_number, clients=clients, length=length)
 
     def answer(self, *, client, message, state, vector):
-        numbers = vector()
-        numbers *= 1 + self.rounding(len(numbers)) / np.linalg.norm(numbers)
-        return PlainSum().answer(client=client, message=message, state=state, vector=lambda: numbers)
+        exact = vector()
+        words = self.encoding.encode(exact, round_number=1, length=exact.size)
+        rounded = self.encoding.decode(words, round_number=1, length=exact.size)
+        self.norms.append(float(np.linalg.norm(rounded)))
+        return PlainSum().answer(client=client, message=message, state=state, vector=lambda: rounded)
 
-    def rounding(self, length):
-        return 0.004
 
-
-def test_a_clip_leaves_room_for_the_rounding_of_the_protocol():
-    """Otherwise a rounded vector is above the clip bound, and the server refuses it here."""
-    result = run(rounds=1, epsilon=5, delta=DELTA, privacy=CentralNoise(clip=0.01), sums=RoundingSum())
-    assert result.history[0].contributors == 4
-    coarse = SecureSum.for_one_process(
-        range(4), encoding=FixedPoint(largest=1.0, fraction_bits=10), threat=THREAT
+def test_rounded_updates_stay_within_the_clip_that_the_servers_noise_hides():
+    """Numbers just above half a step are all rounded up: the norm that is added would be above the clip."""
+    sums = CoarseSum(bits=6)
+    result = run(
+        make_clients(30), epsilon=3.0, delta=DELTA, rounds=1, privacy=CentralNoise(clip=0.06), sums=sums
     )
-    assert coarse.rounding(4) == pytest.approx(2 * 2.0**-11)
+    assert len(sums.norms) == result.history[0].contributors == 30
+    assert max(sums.norms) <= 0.06
+    assert max(sums.norms) > 0.01
+
+
+def test_a_sum_that_rounds_too_coarsely_for_the_clip_is_refused():
+    with pytest.raises(InvalidArgument, match="more bits behind the point"):
+        run(epsilon=3.0, delta=DELTA, privacy=CentralNoise(clip=0.01), sums=CoarseSum(bits=6))
+
+
+def test_whether_a_client_is_in_a_sum_does_not_depend_on_how_large_its_update_is():
+    """A refusal of large numbers would tell of the data, and could end a round that a neighbour does not end."""
+    sums = CoarseSum(bits=20, largest=0.7)
+    result = run(
+        make_clients(30),
+        epsilon=3.0,
+        delta=DELTA,
+        rounds=1,
+        privacy=CentralNoise(clip=9.0),
+        sums=sums,
+        training=FedSGD(learning_rate=9.0),
+    )
+    assert result.history[0].refused == {}
+    assert result.history[0].contributors == 30
+    assert max(sums.norms) > 0.69

@@ -53,6 +53,7 @@ ClientData = Callable[[int], object]
 _LOGGER = getLogger(__name__)
 _MEMORY = "privet"
 _MOST_KEPT = 4096
+_BELOW = 1 - 1e-12  # of float64 norms
 
 
 @final
@@ -195,9 +196,8 @@ class ClientWork:
             vector = noisy.double()
         if self._weights is not None:
             vector[: self._layout.size] *= self._weights[client]
-        if self._terms.leaves_room:  # what the encoding of a vector may add must fit below the clip bound too
-            room = self._protocol.rounding(len(vector)) / instruction.bound
-            vector[: self._layout.size] *= max(0.0, 1.0 - room)
+        if self._terms.server_adds_noise:
+            self._leave_room(vector, instruction.bound)
         numbers: Numbers = vector.numpy()
         return numbers
 
@@ -251,6 +251,18 @@ class ClientWork:
             count = clip.count(squared.reshape(1))
             return torch.cat([update * clip.factors(squared.reshape(1)), torch.tensor([count]).double()])
         return update * clip.factors(squared.reshape(1))
+
+    def _leave_room(self, vector: Tensor, bound: float) -> None:
+        """Shorten the update so much that the protocol takes it, and rounds it to within the clip bound."""
+        clip = self._terms.clip
+        growth = self._protocol.bound_growth(vector.numel())
+        assert clip is not None
+        most = clip.with_bound(bound).bound if isinstance(clip, Adaptive) else clip.bound
+        update = vector[: self._layout.size]
+        room = min(most - growth, self._protocol.largest_number * _BELOW)
+        norm = float(update.norm())
+        if norm > room and room < most:  # else it was clipped already
+            update *= max(room, 0.0) * _BELOW / norm
 
     def open(self, client: int) -> LocalObjective:
         """The examples of a client. The last ones are kept."""

@@ -90,6 +90,7 @@ class CentralNoise(FederatedPrivacy):
                 "Correlated noise is proved for one noise scale in all rounds, and an adaptive clip changes "
                 "the scale. Give a fixed clip: clip=1.0."
             )
+        _require_fine(protocol.bound_growth(size.length + isinstance(clip, Adaptive)), clip.bound)
         target = _require_target(size)
         plan = TrainingPlan.calibrated(
             epsilon=target.epsilon,
@@ -115,8 +116,10 @@ class LocalNoise(FederatedPrivacy):
 
     *Guarantee*: everything that a client sends in the run is (ε, δ)-differentially private for that client's
     data as a whole, replaced by any other data, whoever sees the messages and whatever the server asks. A
-    client takes part in no more than the planned number of rounds, and counts them itself. *Leaks*: which
-    client takes part, and when.
+    client takes part in no more than the planned number of rounds, and counts them itself. It counts in the
+    context that Flower keeps for its node and for one run of Flower: a node that was set up anew, or another
+    run, counts from 0 and is a run of its own, whose cost adds to this one's. So decide at the clients which
+    runs they take part in. *Leaks*: which client takes part, and when.
 
     Args:
         clip: the fixed clipping rule; a number C means ``Flat(C)``.
@@ -244,6 +247,14 @@ def _whole_update_clip(clip: Clip | float) -> Clip:
             f"'clip' must be for the whole update, got {rule!r}. Give a number, Automatic or Adaptive."
         )
     return rule
+
+
+def _require_fine(growth: float, bound: float) -> None:
+    if growth > bound / 2:
+        raise InvalidArgument(
+            f"'sums' must round by far less than the clip bound {bound:g}, and may move an update by "
+            f"{growth:.3g}. Use more bits behind the point, or a larger clip."
+        )
 
 
 def _require_target(size: RunSize) -> EpsilonTarget:

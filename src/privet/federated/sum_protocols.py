@@ -7,6 +7,7 @@ in time is missing from the replies. The client's part is a function of the mess
 and over sockets.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,6 +63,24 @@ class SumProtocol(ABC):
     def threat_model(self) -> str:
         """Who may be curious or malicious, and how many may collude, in one sentence."""
 
+    def bound_growth(self, length: int) -> float:
+        """How much further than the norm of a vector its part of the sum may reach, because it is encoded.
+
+        Noise that a server adds to the sum must hide that, too: clients leave room for it below the clip
+        bound.
+        """
+        del length
+        return 0.0
+
+    @property
+    def largest_number(self) -> float:
+        """The largest absolute value that a number may have; a vector with a larger one is refused.
+
+        Whether a client refuses must not depend on its data where a server's noise hides these, so clients
+        keep their norm below it.
+        """
+        return math.inf
+
     @abstractmethod
     def serve(
         self, *, round_number: int, clients: Sequence[int], length: int
@@ -78,11 +97,6 @@ class SumProtocol(ABC):
         one that refuses them itself may begin each round with an empty state. ``vector`` is called at most
         once a round.
         """
-
-    def rounding(self, length: int) -> float:
-        """How far, in ℓ₂ norm, one vector may move when it is encoded. A clip must leave room for it."""
-        del length
-        return 0.0
 
 
 class NoisySumProtocol(SumProtocol):

@@ -42,7 +42,8 @@ class Terms(ABC):
     ``plan`` is the plan that is accounted, where there is one. ``clip`` is the rule of the first round.
     ``local_deviation`` is the standard deviation of the noise that each client adds by itself.
     ``hides_failures`` says that noise hides the data, so that no answer may tell that a client cannot train.
-    ``leaves_room`` says that a clipped vector must stay within the bound after the protocol has rounded it.
+    ``server_adds_noise`` says that the clip bound is what the noise on a sum hides, so that rounding must not
+    lead beyond it.
     ``clients_count_rounds`` says that a client takes part in ``rounds`` rounds at most, whatever the server
     says.
     """
@@ -51,9 +52,9 @@ class Terms(ABC):
     clip: Clip | None = None
     local_deviation: float = 0.0
     least_contributors: int = 0
+    server_adds_noise: bool = False
     clients_count_rounds: bool = False
     hides_failures: bool = True
-    leaves_room: bool = False
     rounds: int
     sampling: Sampling
 
@@ -92,7 +93,7 @@ class Terms(ABC):
 class CentralTerms(Terms):
     """The server adds the noise of a plan whose examples are clients."""
 
-    leaves_room = True
+    server_adds_noise = True
 
     def __init__(self, plan: TrainingPlan, clip: Clip) -> None:
         self.plan, self.clip, self.rounds, self.sampling = plan, clip, plan.steps, plan.sampling

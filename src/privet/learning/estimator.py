@@ -84,7 +84,7 @@ class PrivateLinear(BaseEstimator, metaclass=ABCMeta):  # type: ignore[misc]
         ball = UnitBall(float(to_scalar(self.norm_bound)), bool(self.fit_intercept))
         population = self._population(features.shape[0], adjacency)
         problem = self._problem(loss, features.shape[1] + ball.intercept, population, adjacency)
-        problem.check_rows(features.shape[0])
+        problem.check_rows(features.shape[0], self._solver().count_most_rows(problem))
         prepared = self._prepare(problem, len(columns))
         rows = ball.rows(features)
         if 10 * problem.population * to_scalar(self.delta) >= 1:

@@ -145,8 +145,9 @@ class LogisticRegression(LinearClassifier):
 
     *Guarantee.* That of the solver; see there for theorem and proof.
 
-    *Leaks.* The number of columns, the container type of ``y``, and how long it took. Under add-remove, also
-    whether there are more than four times as many rows as ``population``, which is refused.
+    *Leaks.* The number of columns, the container type of ``y``, and how long it took. Under add-remove,
+    and with another solver than ``NoisySGD``, also whether there are more than four times as many rows as
+    ``population``, which is refused.
 
     *Reference.* Chaudhuri, Monteleoni & Sarwate 2011.
 

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from privet.accounting import EpsilonTarget, calibrate
-from privet.adjacency import Adjacency
+from privet.adjacency import AddRemove, Adjacency
 from privet.arguments import fraction, open_fraction, positive, whole
 from privet.errors import InvalidArgument
 from privet.events import Event, FixedSize, Gaussian, Repeat, dp_sgd
@@ -31,6 +31,9 @@ from privet.mechanisms.sampling import bernoulli
 from privet.randomness import NoiseSource
 
 __all__ = ["NoisySGD", "PreparedSGD", "descend", "theory_event", "theory_scale"]
+
+
+_MOST_ROWS = 1 << 30
 
 
 def theory_scale(*, lipschitz: float, steps: int, population: int, epsilon: float, delta: float) -> float:
@@ -147,6 +150,14 @@ class NoisySGD(Solver):
         if self.momentum is not None and self.momentum != 0:
             open_fraction("momentum", self.momentum)
 
+    def count_most_rows(self, problem: Problem) -> int:
+        """Where the number of rows is secret, a constant: a refusal would tell whether it is above another
+        number, which the caller chooses.
+        """
+        if isinstance(problem.adjacency, AddRemove):
+            return _MOST_ROWS
+        return MORE_ROWS * problem.population
+
     def prepare(self, problem: Problem, *, epsilon: float, delta: float, times: int = 1) -> "PreparedSGD":
         self.check_budget(epsilon, delta)
         whole("times", times)
@@ -211,16 +222,21 @@ class PreparedSGD(PreparedFit):
     def grid(self) -> StepGrid:
         """The grid that sums of gradients are rounded to before noise is added."""
         length = self.problem.loss.lipschitz
-        return choose_norm_grid(length, self.problem.dimension, self.noise_multiplier * length)
+        noise = self.noise_multiplier * (length + 2 * self._rounding)
+        return choose_norm_grid(length, self.problem.dimension, noise)
 
     @property
     def sensitivity(self) -> float:
         """How far apart the computed sums of gradients of two neighbours can be, at one θ in the ball."""
         problem = self.problem
-        rows, radius = MORE_ROWS * problem.population, self.radius * (1 + 1e-9)
-        rounding = summation_error(problem.loss, rows=rows, dimension=problem.dimension, radius=radius)
         fine = math.sqrt(problem.dimension) * self.grid.granularity
-        return (problem.gradient_distance + 2 * rounding + fine) * (1 + SLACK)
+        return (problem.gradient_distance + 2 * self._rounding + fine) * (1 + SLACK)
+
+    @property
+    def _rounding(self) -> float:
+        """ρ."""
+        rows, radius = self.solver.count_most_rows(self.problem), self.radius * (1 + 1e-9)
+        return summation_error(self.problem.loss, rows=rows, dimension=self.problem.dimension, radius=radius)
 
     @property
     def scale(self) -> float:
@@ -262,7 +278,7 @@ class PreparedSGD(PreparedFit):
         return (noise + start) * self.steps / max(1, round(self.solver.averaged_share * self.steps))
 
     def run(self, rows: Floats, targets: Floats, noise: NoiseSource) -> Floats:
-        self.problem.check_rows(rows.shape[0])
+        self.problem.check_rows(rows.shape[0], self.solver.count_most_rows(self.problem))
 
         def gradient(weights: Floats) -> Floats:
             risk = self._sample_lot(rows, targets, noise)

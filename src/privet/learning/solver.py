@@ -69,12 +69,13 @@ class Problem:
         """How far apart the sums of gradients of neighbours are at most, at any θ."""
         return self.adjacency.contribution_distance * self.loss.lipschitz
 
-    def check_rows(self, rows: int) -> None:
-        """Refuse a population that is far too small, because the bounds on round-off depend on it."""
-        if rows > MORE_ROWS * self.population:
+    def check_rows(self, rows: int, most: int) -> None:
+        """Refuse more rows than the bounds on round-off are for."""
+        if rows > most:
             raise InvalidArgument(
                 f"'population' must be at least 1/{MORE_ROWS} of the number of rows, got {self.population}, "
-                f"because round-off is bounded by it. Give a number nearer to the size of the table."
+                f"because round-off is bounded for at most {most} rows. Give a number nearer to the size of "
+                f"the table."
             )
 
 
@@ -103,6 +104,10 @@ class PreparedFit(ABC):
 
 class Solver(ABC):
     """A way to minimise a sum of losses privately; a frozen object."""
+
+    def count_most_rows(self, problem: Problem) -> int:
+        """For how many rows its bounds on round-off are."""
+        return MORE_ROWS * problem.population
 
     @abstractmethod
     def prepare(self, problem: Problem, *, epsilon: float, delta: float, times: int = 1) -> PreparedFit:

@@ -25,8 +25,8 @@ async def show_account(request: Request, session: LoggedIn) -> Response:
 async def issue_key(request: Request, session: LoggedIn) -> Response:
     """A new key, shown on this page only."""
     parts, fields = parts_of(request), await check_form(request, session)
-    words = fields.get("days", "90")
-    days = min(int(words), _MOST_DAYS) if words.isascii() and words.isdigit() and int(words[:6]) > 0 else 90
+    words = fields.get("days", "90")[:6]
+    days = min(int(words), _MOST_DAYS) if words.isascii() and words.isdigit() and int(words) > 0 else 90
     label = fields.get("label", "").strip() or "a key"
     try:
         key = await parts.call(lambda: parts.keys.issue(session.principal.account, label=label, days=days))

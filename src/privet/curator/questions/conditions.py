@@ -8,7 +8,7 @@ forms: then the same question may be paid for twice, which is safe.
 from datetime import date
 from typing import Any, cast
 
-from privet.arguments import format_value
+from privet.arguments import finite, format_value
 from privet.curator.questions.fields import Fields
 from privet.curator.questions.metadata import ColumnMetadata, ColumnType, DatasetMetadata
 from privet.errors import InvalidArgument
@@ -55,7 +55,7 @@ def read_category(place: str, column: ColumnMetadata, value: Any) -> Category:  
         case ColumnType.WHOLE if type(value) is int or (type(value) is float and value.is_integer()):
             return int(value)
         case ColumnType.NUMBER if type(value) in (int, float):
-            return float(value) + 0.0
+            return float(finite(f"{place}: in", value)) + 0.0
         case ColumnType.DATE if isinstance(value, str):
             return read_date(place, value)
     raise InvalidArgument(

@@ -111,9 +111,11 @@ def _read(metadata: DatasetMetadata, question: object) -> tuple[AnyQuestion, Any
 def _plan(metadata: DatasetMetadata, question: Mapping[str, Any]) -> PlannedQuestion:
     asked, normal = _read(metadata, _expand_sql(question, metadata))
     if not isinstance(asked, TableQuestion) or not isinstance(normal, TableQuestion):
+        _require_canonical(metadata, normal)
         return _price_rows(normal)
     if normal.epsilon is None:
         normal = choose_epsilon(normal).normalize()
+    _require_canonical(metadata, normal)
     plain, plan = normal.to_plain(), normal.plan()
     quotes = plan.quote()
     return PlannedQuestion(
@@ -129,6 +131,18 @@ def _plan(metadata: DatasetMetadata, question: Mapping[str, Any]) -> PlannedQues
         ),
         labels=asked.names(),
     )
+
+
+def _require_canonical(metadata: DatasetMetadata, normal: AnyQuestion) -> None:
+    """Refuse a question whose canonical form is no question: a worker, which reads that form, would fail on
+    it after the charge.
+    """
+    plain = normal.to_plain()
+    check_size(plain)
+    if read_canonical(metadata, plain).to_plain() != plain:
+        raise InvalidArgument(
+            "The question has no canonical form. Write weights and bounds with fewer digits."
+        )
 
 
 def _price_rows(question: Any) -> PlannedQuestion:  # noqa: ANN401 - a model, or a synthetic table

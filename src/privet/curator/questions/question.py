@@ -72,14 +72,14 @@ class TableQuestion:
             text, same = _text(asked.statistic), merged.get(_text(asked.statistic))
             merged[text] = asked if same is None else _merge(same, asked)
         ordered = [merged[text] for text in sorted(merged)]
-        total = sum(asked.weight for asked in ordered)
+        largest = max(asked.weight for asked in ordered)
         counts: dict[str, int] = {}
         named = []
         for asked in ordered:
             label = describe_statistic(asked.statistic)
             counts[label] = counts.get(label, 0) + 1
             label = label if counts[label] == 1 else f"{label} ({counts[label]})"
-            weight = round(asked.weight / total * len(ordered), _DIGITS)
+            weight = round(asked.weight / largest, _DIGITS)  # the largest is 1: done twice, it stays the same
             named.append(replace(asked, label=label, weight=weight))
         return replace(
             self,

@@ -140,8 +140,7 @@ def _refuse(node: exp.Expression, field: str = "") -> InvalidArgument:
     name = node.name if isinstance(node, exp.Anonymous) else f"{node.key} {field}".strip().upper()
     return InvalidArgument(
         f"The SQL may have count, sum, avg, var_pop, median, quantile, covar_pop, histogram, JOIN, WHERE "
-        f"and GROUP "
-        f"GROUP BY, got {format_value(name)}. Leave it out."
+        f"and GROUP BY, got {format_value(name)}. Leave it out."
     )
 
 
@@ -224,7 +223,7 @@ class _Reader:
         """A column of GROUP BY, also where it is the number or the alias of an output."""
         if isinstance(node, exp.Literal) and not node.is_string:
             outputs, place = select.expressions, str(node.this)
-            if not place.isdigit() or not 1 <= int(place) <= len(outputs):
+            if not place.isdecimal() or len(place) > 9 or not 1 <= int(place) <= len(outputs):
                 raise InvalidArgument(
                     f"GROUP BY must name columns, got {format_value(place)}. Write their names."
                 )

@@ -164,9 +164,27 @@ def _read_document(document: Mapping[str, Any], folder: Path) -> StewardFile:
         )
     datasets = given.inner("datasets")
     read = {name: read_dataset(name, datasets.raw(name), folder) for name in datasets.names}
+    _check_files(read)
     given.raw("curator")  # settings of the gateway, which reads them itself
     given.close()
     return StewardFile(read)
+
+
+def _check_files(datasets: Mapping[str, DatasetMetadata]) -> None:
+    """Refuse two datasets that share a file and are not the same files: they would have two budgets for the
+    people in it.
+    """
+    seen: dict[Path, tuple[str, tuple[Path, ...]]] = {}
+    for dataset in datasets.values():
+        addresses = (dataset.address, *(table.address for table in dataset.tables))
+        files = tuple(address.resolve() for address in addresses if isinstance(address, Path))
+        for file in files:
+            other, others = seen.setdefault(file, (dataset.name, files))
+            if others != files:
+                raise InvalidArgument(
+                    f"The datasets {other!r} and {dataset.name!r} both read {file.name!r}, with different "
+                    f"other files, so people in it would have two budgets. Describe them as one dataset."
+                )
 
 
 def _read_unit(given: Fields) -> str | None:

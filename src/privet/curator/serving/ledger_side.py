@@ -3,6 +3,7 @@ events.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, final
 
 from privet.curator.accounts import AccountDirectory
@@ -65,5 +66,7 @@ def set_analyst_cap(
     """Let an analyst ask within a cap; a cap that is there already becomes this one."""
     try:
         stewardship.grant(analyst, dataset, cap=cap)
-    except InvalidArgument:  # a grant is there: then its cap is what changes
+    except InvalidArgument:  # a grant or a cap is there: then the cap is what changes
         stewardship.change_cap(dataset, cap=cap, analyst=analyst, reason=reason)
+        with suppress(InvalidArgument):  # the cap may be there by another name of the data, without a grant
+            stewardship.grant(analyst, dataset)

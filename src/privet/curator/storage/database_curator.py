@@ -163,7 +163,10 @@ class DatabaseCurator(CuratorService):
             budgets = [self._budgets(connection, who, name) for name in names]
         cards = []
         for name, states in zip(names, budgets, strict=True):
-            metadata = self._planner.describe(name)
+            try:
+                metadata = self._planner.describe(name)
+            except InvalidArgument:  # it is no longer in the steward's file, so it cannot be asked
+                continue
             description = str(metadata.get("description", ""))
             cards.append(
                 DatasetCard(

@@ -210,6 +210,15 @@ class Stewardship:
             connection.execute(insert(tables.grants).values(dataset_id=row.id, account_id=account))
             budgets = []
             there = find_budget_row(connection, row.lineage_id, Scope.ANALYST, account)
+            if (
+                cap is not None
+                and there is not None
+                and (there.epsilon, there.delta) != (cap.epsilon, cap.delta)
+            ):
+                raise InvalidArgument(
+                    f"{analyst!r} has the cap ε = {there.epsilon:g} at δ = {there.delta:g} for these data, "
+                    f"by this name or another, and not the one that is given. Change that cap, with a reason."
+                )
             if cap is not None and there is None:
                 budgets.append(add_budget(connection, row.lineage_id, Scope.ANALYST, account, cap))
             body |= {"analyst": analyst, "dataset": dataset, "lineage": row.lineage, "budgets": budgets}

@@ -104,6 +104,12 @@ class DataSources:
             kinds = choose_engine(table.address).schema
             named = {column.name: column.type for column in table.columns}
             _check_schema(dataset, table.name, table.unit, named, kinds)
+            for column in named:
+                if column in schema:  # the join would read the other one, which may not be public
+                    raise InvalidArgument(
+                        f"The column {column!r} of {table.name!r} is in the file of {dataset.name!r}, too. "
+                        f"Rename one of them in its file."
+                    )
             if kinds[table.unit] is not main:
                 raise InvalidArgument(
                     f"The units of {dataset.name!r} and {table.name!r} must be of one type to be joined, "

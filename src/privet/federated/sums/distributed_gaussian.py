@@ -194,6 +194,9 @@ class DistributedGaussian(WordEncoding):
         tails = 2 * padded_size(length) * contributors / (_RARE * (1 - _RETRY))
         return contributors * self.granularity * math.sqrt(0.5 * math.log(tails))
 
+    def bound_growth(self, length: int) -> float:
+        return self.contribution(length) * self.granularity - self.clip
+
     @property
     def least_honest(self) -> int:
         return self.shares

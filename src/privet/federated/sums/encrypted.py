@@ -1,6 +1,7 @@
 """Encrypted sums: the server adds what it cannot read, and a key holder opens the sum only."""
 
 import hashlib
+import math
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
@@ -113,6 +114,14 @@ class EncryptedSum(SumProtocol):
             "The server sees ciphertexts and the sum, and the key holder sees the sum; both follow the "
             "protocol, and together they could open every vector."
         )
+
+    @property
+    def largest_number(self) -> float:
+        return self.largest
+
+    def bound_growth(self, length: int) -> float:
+        """The errors of the encryption of a vector, and of that of zeros in its place."""
+        return 2 * math.sqrt(length) * self.parameters.fresh_error
 
     @cached_property
     def parameters(self) -> CKKSParameters:

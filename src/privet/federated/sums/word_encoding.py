@@ -43,6 +43,15 @@ class WordEncoding(ABC):
     def bound_error(self, contributors: int, length: int) -> float:
         """How far a decoded number may be from the sum of what was encoded."""
 
+    @abstractmethod
+    def bound_growth(self, length: int) -> float:
+        """How much larger than the norm of a vector that of its rounded numbers may be."""
+
+    @property
+    def largest_number(self) -> float:
+        """The largest absolute value that can be encoded."""
+        return math.inf
+
     @property
     def least_honest(self) -> int:
         """How many honest clients a sum must be over. A protocol that does not guarantee it is refused."""
@@ -127,6 +136,14 @@ class FixedPoint(WordEncoding):
         rounding = math.ldexp(contributors, -self.fraction_bits - 1)
         inexact = self._reach(contributors) > 2**53
         return rounding + (contributors * self.largest * 2.0**-52 if inexact else 0.0)
+
+    @property
+    def largest_number(self) -> float:
+        return self.largest
+
+    def bound_growth(self, length: int) -> float:
+        """Each number moves by half a step at most."""
+        return math.sqrt(length) * math.ldexp(1.0, -self.fraction_bits - 1)
 
 
 def check_vector(vector: Numbers, length: int) -> Numbers:

@@ -1,6 +1,5 @@
 """Protocols that sum words: what they have in common, and their sums with noise that the clients add."""
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +20,16 @@ class WordSum(SumProtocol):
 
     encoding: WordEncoding
 
-    def rounding(self, length: int) -> float:
-        return math.sqrt(length) * self.encoding.bound_error(1, length)
-
     @abstractmethod
     def with_encoding(self, encoding: WordEncoding) -> "WordSum":
         """The same protocol with another encoding."""
+
+    @property
+    def largest_number(self) -> float:
+        return self.encoding.largest_number
+
+    def bound_growth(self, length: int) -> float:
+        return self.encoding.bound_growth(length)
 
 
 @final
