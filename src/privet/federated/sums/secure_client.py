@@ -32,7 +32,7 @@ from privet.federated.sums.secure_rounds import (
 )
 from privet.federated.sums.shamir import KEY_PRIME, share_secret
 from privet.federated.sums.threats import GraphPlan, ServerThreat
-from privet.federated.sums.wire import Fields, Values, read_message, write_message
+from privet.federated.sums.wire import MessageFields, Values, read_message, write_message
 from privet.federated.sums.word_encoding import WordEncoding, require_honest
 from privet.views import Numbers
 
@@ -56,7 +56,7 @@ class SecureClient:
     def answer(self, message: bytes, state: bytes, vector: Callable[[], Numbers]) -> Answer:
         """The reply to one message, and the state after it."""
         asked = read_message(message)
-        kept = read_message(state) if state else Fields("new", {"round": 0}, b"")
+        kept = read_message(state) if state else MessageFields("new", {"round": 0}, b"")
         if asked.step == "invite":
             return self._give_keys(asked, kept)
         if asked.whole("round") != kept.whole("round"):
@@ -92,7 +92,7 @@ class SecureClient:
             raise MessageRefused(str(impossible)) from None
         return plan
 
-    def _give_keys(self, asked: Fields, kept: Fields) -> Answer:
+    def _give_keys(self, asked: MessageFields, kept: MessageFields) -> Answer:
         """New keys for a new round; whatever an earlier round left is forgotten."""
         round_number, length, cohort = asked.whole("round"), asked.whole("length"), asked.wholes("cohort")
         if round_number <= kept.whole("round"):
@@ -138,7 +138,7 @@ class SecureClient:
         secret: Values = {"sealing": sealing, "masking": masking, "seed": seed, "holders": holders}
         return reply, write_message("deal", {**state, **secret})
 
-    def _deal_shares(self, asked: Fields, kept: Fields) -> Answer:
+    def _deal_shares(self, asked: MessageFields, kept: MessageFields) -> Answer:
         """Shares of both secrets for each holder, sealed for it."""
         binding, threshold = kept.octets("binding"), kept.whole("threshold")
         statements = asked.table("keys", ROUND_KEYS_BYTES)
@@ -177,7 +177,9 @@ class SecureClient:
             "mask", {**state, **held}
         )
 
-    def _mask_vector(self, asked: Fields, kept: Fields, vector: Callable[[], Numbers]) -> Answer:
+    def _mask_vector(
+        self, asked: MessageFields, kept: MessageFields, vector: Callable[[], Numbers]
+    ) -> Answer:
         """The vector plus the client's own mask plus or minus one mask for each neighbour that has dealt."""
         pairs, masks = self._pairs(kept), kept.table("masks", SECRET_BYTES)
         peers = asked.wholes("peers")
@@ -215,7 +217,7 @@ class SecureClient:
         reply = write_message("masked", {"round": round_number, "tags": tags}, write_words(masker.words))
         return reply, write_message("confirm", {**state, **held})
 
-    def _confirm_neighbours(self, asked: Fields, kept: Fields) -> Answer:
+    def _confirm_neighbours(self, asked: MessageFields, kept: MessageFields) -> Answer:
         """A confirmation for each dealer whose vector arrived. From now on its mask key is not given away.
 
         The dealer must have said that its vector has the mask that it shares with this client. Of one that
@@ -246,7 +248,7 @@ class SecureClient:
             "open", {**state, **held, "alive": alive}
         )
 
-    def _open_shares(self, asked: Fields, kept: Fields) -> Answer:
+    def _open_shares(self, asked: MessageFields, kept: MessageFields) -> Answer:
         """One share for each dealer, once enough holders have confirmed that this client is in the sum."""
         pairs, alive = self._pairs(kept), set(kept.wholes("alive"))
         tags = asked.table("tags", SECRET_BYTES)
@@ -276,7 +278,7 @@ class SecureClient:
                 "are left. Begin a new round."
             )
 
-    def _pairs(self, kept: Fields) -> dict[int, PairKeys]:
+    def _pairs(self, kept: MessageFields) -> dict[int, PairKeys]:
         return {other: PairKeys(self.client, other, octets) for other, octets in kept.table("pairs").items()}
 
 

@@ -23,11 +23,11 @@ from privet.federated.sums.secure_rounds import (
 )
 from privet.federated.sums.shamir import KEY_PRIME, open_secret
 from privet.federated.sums.threats import GraphPlan
-from privet.federated.sums.wire import Fields, Values, read_message, write_message
+from privet.federated.sums.wire import MessageFields, Values, read_message, write_message
 
 __all__ = ["SecureRound"]
 
-Exchange = Generator[Messages, Messages, dict[int, Fields]]
+Exchange = Generator[Messages, Messages, dict[int, MessageFields]]
 _ATTEMPTS = 64  # subsets of shares that are tried where some are wrong
 
 
@@ -74,7 +74,7 @@ class SecureRound:
     def _exchange(self, step: str, messages: Mapping[int, bytes]) -> Exchange:
         """The well-formed replies to these messages; the others have dropped."""
         replies = yield messages
-        read: dict[int, Fields] = {}
+        read: dict[int, MessageFields] = {}
         for client, reply in replies.items():
             if client not in messages:
                 self.refused[client] = (

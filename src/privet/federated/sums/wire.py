@@ -12,7 +12,7 @@ from typing import final
 
 from privet.federated.sum_protocols import MessageRefused
 
-__all__ = ["Fields", "Values", "read_message", "write_message"]
+__all__ = ["MessageFields", "Values", "read_message", "write_message"]
 
 _LENGTH = struct.Struct("<I")
 _LARGEST_NUMBER = 2**62
@@ -37,7 +37,7 @@ def _plain(value: Value) -> object:
 
 @final
 @dataclass(frozen=True)
-class Fields:
+class MessageFields:
     """The head of a message whose step is known, and its tail."""
 
     step: str
@@ -70,7 +70,7 @@ class Fields:
         return {_key(key, name): _octets(part, name, size) for key, part in found.items()}
 
 
-def read_message(message: bytes, step: str | None = None) -> Fields:
+def read_message(message: bytes, step: str | None = None) -> MessageFields:
     """The fields of a message; it must be of this step, if one is given."""
     if not isinstance(message, bytes) or len(message) < _LENGTH.size:
         raise _make_refusal("its length")
@@ -86,7 +86,7 @@ def read_message(message: bytes, step: str | None = None) -> Fields:
             f"A message must be of the step '{step}' now, and is of another. Send each step once, in its "
             "order."
         )
-    return Fields(head["step"], head, message[_LENGTH.size + length :])
+    return MessageFields(head["step"], head, message[_LENGTH.size + length :])
 
 
 def _number(found: object, name: str) -> int:
