@@ -151,8 +151,8 @@ class NoisySGD(Solver):
             open_fraction("momentum", self.momentum)
 
     def count_most_rows(self, problem: Problem) -> int:
-        """Where the number of rows is secret, no fewer than a constant: a refusal would tell whether it is above
-        a number that the caller chooses.
+        """Where the number of rows is secret, no fewer than a constant: a refusal would tell whether it is
+        above a number that the caller chooses.
         """
         least = _MOST_ROWS if isinstance(problem.adjacency, AddRemove) else 0
         return max(least, MORE_ROWS * problem.population)
