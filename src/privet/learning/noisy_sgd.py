@@ -33,7 +33,7 @@ from privet.randomness import NoiseSource
 __all__ = ["NoisySGD", "PreparedSGD", "descend", "theory_event", "theory_scale"]
 
 
-_MOST_ROWS = 1 << 30
+_MOST_ROWS = 1 << 28  # more than a table in memory has
 
 
 def theory_scale(*, lipschitz: float, steps: int, population: int, epsilon: float, delta: float) -> float:
@@ -151,12 +151,11 @@ class NoisySGD(Solver):
             open_fraction("momentum", self.momentum)
 
     def count_most_rows(self, problem: Problem) -> int:
-        """Where the number of rows is secret, a constant: a refusal would tell whether it is above another
-        number, which the caller chooses.
+        """Where the number of rows is secret, no fewer than a constant: a refusal would tell whether it is
+        above a number that the caller chooses.
         """
-        if isinstance(problem.adjacency, AddRemove):
-            return _MOST_ROWS
-        return MORE_ROWS * problem.population
+        least = _MOST_ROWS if isinstance(problem.adjacency, AddRemove) else 0
+        return max(least, MORE_ROWS * problem.population)
 
     def prepare(self, problem: Problem, *, epsilon: float, delta: float, times: int = 1) -> "PreparedSGD":
         self.check_budget(epsilon, delta)

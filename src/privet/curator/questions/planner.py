@@ -138,7 +138,6 @@ def _require_canonical(metadata: DatasetMetadata, normal: AnyQuestion) -> None:
     it after the charge.
     """
     plain = normal.to_plain()
-    check_size(plain)
     if read_canonical(metadata, plain).to_plain() != plain:
         raise InvalidArgument(
             "The question has no canonical form. Write weights and bounds with fewer digits."
