@@ -46,6 +46,7 @@ TO_NUMPY = {
     "per_example/taps/layers.py": KERNELS,
     "per_example/taps/recurrent.py": KERNELS,
     "sampling/labels.py": "labels, after .cpu()",
+    "sampling/separated.py": "what a sampler has counted, which is on the processor",
     "tuning/search_mark.py": "hashes: records by force, parameters after .cpu()",
     "tuning/validation.py": "marks after .cpu(); inputs by force, to compare records",
 }

@@ -12,7 +12,7 @@ import privet
 
 # What has ``__all__`` for other modules of Privet, and no user calls. ``cli`` is fuzzed as commands.
 INTERNAL = ("privet.cli", "privet.datasets", "privet.mechanisms.sampling", "privet.type_hints")
-INSIDE_OF = ("privet.training",)  # its sub-packages
+INSIDE_OF = ("privet.curator", "privet.training")  # their sub-packages; a curator is fuzzed over HTTP
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ from typing import final
 
 import numpy as np
 
+from privet.arguments import whole
 from privet.federated.sum_protocols import Messages, SumProtocol, SumResult
 from privet.views import Numbers
 
 __all__ = ["PlainSum"]
 
 _NUMBERS = np.dtype("<f8")
+_LONGEST = 2**40  # numbers; no model has as many parameters
 
 
 @final
@@ -28,7 +30,8 @@ class PlainSum(SumProtocol):
         self, *, round_number: int, clients: Sequence[int], length: int
     ) -> Generator[Messages, Messages, SumResult]:
         del round_number
-        replies = yield dict.fromkeys(clients, b"")
+        whole("length", length, most=_LONGEST)
+        replies = (yield dict.fromkeys(clients, b"")) or {}
         opened: dict[int, Numbers] = {}
         refused: dict[int, str] = {}
         for client in sorted(set(clients) & set(replies)):

@@ -35,6 +35,7 @@ from privet.guarantees import Guarantee
 from privet.observed_rounds import ObservedRound, Observer, RoundObserver
 from privet.pipeline.federated_defences import FederatedDefence, prove_for_record
 from privet.pipeline.federated_game import FederatedGame
+from privet.public_calls import check_public_calls
 from privet.recoveries import Recoveries
 from privet.reporting.federated_facts import FederatedAttack
 from privet.scores import Records
@@ -256,3 +257,6 @@ def _invert(plan: FederatedAttackPlan, game: FederatedGame, steps: Sequence[Obse
         tolerance=plan.tolerance,
     )
     return attack.run(plan.make_model(), spread_rounds(steps, plan.watched), game.targets, game.coins)
+
+
+check_public_calls(__name__)

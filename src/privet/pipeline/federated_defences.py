@@ -27,6 +27,7 @@ from privet.federated.sums import (
 )
 from privet.guarantees import Guarantee
 from privet.observed_rounds import Observer
+from privet.public_calls import check_public_calls
 
 __all__ = ["FederatedDefence", "list_federated_defences", "prove_for_record"]
 
@@ -160,3 +161,6 @@ def _share_noise(clients: int, clip: float) -> DistributedSum:
         granularity=clip * 2.0**-16,
     )
     return DistributedSum(SecureSum.for_one_process(range(clients), encoding=encoding, threat=_THREAT))
+
+
+check_public_calls(__name__)

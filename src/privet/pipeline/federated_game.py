@@ -15,6 +15,7 @@ import numpy as np
 from privet.arguments import whole
 from privet.attacks.federated import ClientExamples, ClientRecords
 from privet.errors import InvalidArgument
+from privet.public_calls import check_public_calls
 from privet.scores import Bits, Records
 from privet.views import Rows
 
@@ -107,3 +108,6 @@ def draw_federated_game(
 
 def _mark(records: Records, mark: Callable[[Rows], Rows]) -> Records:
     return Records(mark(records.inputs), records.labels)
+
+
+check_public_calls(__name__)
