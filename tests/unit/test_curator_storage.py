@@ -348,7 +348,7 @@ def test_a_cap_that_is_given_is_never_dropped_in_silence(place):
     place.steward.add_dataset(
         "second", fingerprint=FINGERPRINT, adjacency=ADJACENCY, cap=Budget(epsilon=1.0, delta=1e-6)
     )
-    with pytest.raises(InvalidArgument, match="has the cap ε = 0.5"):
+    with pytest.raises(InvalidArgument, match="has the cap ε = 50"):
         place.steward.grant("ann", "second", cap=Budget(epsilon=0.1))
     set_analyst_cap(place.steward, "second", "ann", Budget(epsilon=0.45), reason="less")
     assert [state.epsilon for state in place.curator.budgets(place.ann, "second")] == [1.0, 0.45]

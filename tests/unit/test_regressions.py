@@ -437,7 +437,7 @@ def test_the_facade_names_what_it_exports():
     assert {"account", "calibrate", "Ledger", "__version__"} <= set(privet.__all__)
     for name in privet.__all__:
         assert getattr(privet, name) is not None
-    beyond_the_core = {"learning", "train", "training", "tune"}
+    beyond_the_core = {"federate", "learning", "train", "training", "tune"}
     assert sorted(privet.__all__) == sorted({*privet._MODULES, "__version__"} - beyond_the_core)
     assert set(dir(privet)) == set(privet._MODULES)  # all packages are installed here
     assert callable(privet.train)

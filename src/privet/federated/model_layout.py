@@ -12,11 +12,11 @@ from typing import final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from privet.arguments import format_value
 from privet.errors import InvalidArgument
 from privet.observed_rounds import Weights
+from privet.torch_internals import BatchNormBase
 from privet.views import Numbers
 
 __all__ = ["ModelLayout"]
@@ -73,7 +73,7 @@ class ModelLayout:
             for target, part in zip(tensors, torch.split(vector, self._counts), strict=True):
                 target.copy_(part.view(target.shape))
             for module in model.modules():
-                if isinstance(module, _BatchNorm) and module.running_var is not None:
+                if isinstance(module, BatchNormBase) and module.running_var is not None:
                     module.running_var.clamp_(min=0.0)
 
     def name_weights(self, vector: Tensor | Numbers) -> Weights:
