@@ -78,7 +78,7 @@ def short(tmp_path_factory):
         patch.setattr(demo, "_CONFIDENCE", 0.999)
         patch.setattr(demo_models, "_TREES", 30)
         patch.setattr(demo_models, "_EPOCHS", 2)
-        patch.setattr(demo_models, "_CANARIES", 500)
+        patch.setattr(demo_models, "_CANARIES", 100)  # at this confidence the simulations of a bound are many
         return demo.run(Namespace(out=str(out))), out
 
 

@@ -186,7 +186,7 @@ MIXED = Compose(
 
 
 @pytest.mark.parametrize("adjacency", [AddRemove(), pytest.param(ZeroOut(), marks=pytest.mark.slow)], ids=str)
-@pytest.mark.parametrize("delta", [1e-2, 1e-6])
+@pytest.mark.parametrize("delta", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-6])
 def test_mixed_events_agree_with_the_grid(monkeypatch, adjacency, delta):
     """Two ways that share no bound: the enclosures overlap, and the quick one is as narrow as it says."""
     quick = account(MIXED, adjacency=adjacency).curve.epsilon(delta)
@@ -209,7 +209,7 @@ def test_large_and_small_noise(adjacency, scale, delta):
     assert found.upper == 0 or found.relative_gap < 1e-3
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-6])
+@pytest.mark.parametrize("delta", [pytest.param(1e-2, marks=pytest.mark.slow), 1e-6])
 def test_a_few_wide_losses_among_many_narrow_ones(delta):
     """No line is long enough for both; the few bound ε from below, and basic composition from above."""
     few = tuple(Opaque(epsilon=5.0 + 0.1 * k) for k in range(10))
@@ -226,6 +226,7 @@ def test_moments_of_many_are_never_smaller():
     assert exact <= account(event, adjacency=AddRemove(), accountant=Renyi()).epsilon(delta=1e-6)
 
 
+@pytest.mark.slow
 def test_randomised_responses_with_two_orders():
     """Under zero-out adjacency the two orders of neighbours differ, and the worse one counts."""
     event = Compose(tuple(RandomizedResponse(0.5 + 0.01 * k, 3) for k in range(1, 31)))
